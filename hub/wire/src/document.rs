@@ -1,0 +1,286 @@
+//! Which documents a tab holds right now, kept from the DevTools events that both sides see.
+//!
+//! The extension checks against its own copy before it sends anything, the hub against its own before it asks.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cdp::WORLD;
+use crate::site::Origin;
+
+/// One document of one frame: what a call was checked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DocumentId {
+    /// The frame's DevTools id.
+    pub frame: String,
+    /// The loader's DevTools id: another one for each document that the frame commits.
+    pub loader: String,
+}
+
+/// A frame and the document that it last committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The frame that holds this one.
+    pub parent: Option<String>,
+    /// The DevTools session that reaches it; `None` for the tab's own.
+    pub session: Option<String>,
+    /// Its document.
+    pub document: DocumentId,
+    /// Its address, without a fragment.
+    pub url: String,
+    /// Where it comes from; `None` when that is no http or https origin.
+    pub origin: Option<Origin>,
+}
+
+/// Which of a frame's script contexts is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum World {
+    /// The page's own.
+    Page,
+    /// The one that the page script lives in, which the page cannot see.
+    Isolated,
+}
+
+#[derive(Debug, Clone)]
+struct Context {
+    session: Option<String>,
+    number: i64,
+    unique: String,
+    frame: String,
+    world: World,
+}
+
+/// The frames and contexts of one tab.
+#[derive(Debug, Clone, Default)]
+pub struct Documents {
+    frames: HashMap<String, Frame>,
+    contexts: Vec<Context>,
+    main: Option<String>,
+    /// Sessions of child targets, with the frame each holds.
+    sessions: HashMap<String, String>,
+}
+
+impl Documents {
+    /// Takes the answer of `Page.getFrameTree` from a session.
+    pub fn seed(&mut self, session: Option<&str>, answer: &Value) {
+        self.seed_tree(session, &answer["frameTree"]);
+    }
+
+    fn seed_tree(&mut self, session: Option<&str>, tree: &Value) {
+        self.commit(session, &tree["frame"]);
+        for child in tree["childFrames"].as_array().into_iter().flatten() {
+            self.seed_tree(session, child);
+        }
+    }
+
+    /// Takes one event. Says whether a frame committed another document, with that frame's id.
+    pub fn event(&mut self, session: Option<&str>, method: &str, params: &Value) -> Option<String> {
+        let text = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
+        match method {
+            "Page.frameNavigated" => return self.commit(session, &params["frame"]),
+            "Page.navigatedWithinDocument" => {
+                if let Some(frame) = self.frames.get_mut(&text("frameId")) {
+                    frame.url = text("url");
+                }
+            }
+            // A swap moves the frame to another process: its own session tells the rest.
+            "Page.frameDetached" if params["reason"].as_str() != Some("swap") => {
+                self.remove(&text("frameId"))
+            }
+            "Runtime.executionContextCreated" => self.context_created(session, &params["context"]),
+            "Runtime.executionContextDestroyed" => {
+                let number = params["executionContextId"].as_i64();
+                self.contexts.retain(|c| c.session.as_deref() != session || Some(c.number) != number);
+            }
+            "Runtime.executionContextsCleared" => self.contexts.retain(|c| c.session.as_deref() != session),
+            "Target.attachedToTarget"
+                // An iframe's target has its frame's id.
+                if params["targetInfo"]["type"].as_str() == Some("iframe") => {
+                    let frame = params["targetInfo"]["targetId"].as_str().unwrap_or_default().to_owned();
+                    self.sessions.insert(text("sessionId"), frame);
+                }
+            "Target.detachedFromTarget" => self.session_ended(&text("sessionId")),
+            _ => {}
+        }
+        None
+    }
+
+    fn commit(&mut self, session: Option<&str>, frame: &Value) -> Option<String> {
+        let id = frame["id"].as_str()?.to_owned();
+        let loader = frame["loaderId"].as_str()?.to_owned();
+        let parent = frame["parentId"].as_str().map(str::to_owned);
+        let url = frame["url"].as_str().unwrap_or_default().to_owned();
+        let own = Origin::parse(&url);
+        // about:blank and about:srcdoc belong to whoever made them.
+        let inherited = || frame["securityOrigin"].as_str().and_then(Origin::parse);
+        let origin = if url.starts_with("about:") { inherited() } else { own };
+        if parent.is_none() && session.is_none() {
+            self.main = Some(id.clone());
+        }
+        let document = DocumentId { frame: id.clone(), loader };
+        let changed = self.frames.get(&id).is_none_or(|known| known.document != document);
+        if changed {
+            self.drop_children(&id);
+            // A context whose event came before the commit's belongs to the new document already when the
+            // browser cleared the session in between; contexts of the old one are destroyed by events of their own.
+        }
+        self.frames
+            .insert(id.clone(), Frame { parent, session: session.map(str::to_owned), document, url, origin });
+        changed.then_some(id)
+    }
+
+    fn context_created(&mut self, session: Option<&str>, context: &Value) {
+        let aux = &context["auxData"];
+        let world = if aux["isDefault"].as_bool() == Some(true) {
+            World::Page
+        } else if context["name"].as_str() == Some(WORLD) {
+            World::Isolated
+        } else {
+            return;
+        };
+        let (Some(number), Some(unique), Some(frame)) =
+            (context["id"].as_i64(), context["uniqueId"].as_str(), aux["frameId"].as_str())
+        else {
+            return;
+        };
+        self.contexts.retain(|known| known.frame != frame || known.world != world);
+        self.contexts.push(Context {
+            session: session.map(str::to_owned),
+            number,
+            unique: unique.to_owned(),
+            frame: frame.to_owned(),
+            world,
+        });
+    }
+
+    fn drop_children(&mut self, id: &str) {
+        let children: Vec<String> = self
+            .frames
+            .iter()
+            .filter(|(_, f)| f.parent.as_deref() == Some(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for child in children {
+            self.remove(&child);
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        if self.frames.remove(id).is_none() {
+            return;
+        }
+        self.contexts.retain(|context| context.frame != id);
+        self.drop_children(id);
+        if self.main.as_deref() == Some(id) {
+            self.main = None;
+        }
+    }
+
+    fn session_ended(&mut self, session: &str) {
+        self.contexts.retain(|context| context.session.as_deref() != Some(session));
+        if let Some(frame) = self.sessions.remove(session)
+            && self.frames.get(&frame).is_some_and(|known| known.session.as_deref() == Some(session))
+        {
+            self.remove(&frame);
+        }
+    }
+
+    /// The tab's own document.
+    pub fn main(&self) -> Option<&Frame> {
+        self.frames.get(self.main.as_deref()?)
+    }
+
+    /// A frame by its DevTools id.
+    pub fn frame(&self, id: &str) -> Option<&Frame> {
+        self.frames.get(id)
+    }
+
+    /// The frame that still holds this very document.
+    pub fn holding(&self, document: &DocumentId) -> Option<&Frame> {
+        self.frames.get(&document.frame).filter(|frame| frame.document == *document)
+    }
+
+    /// The frames right below a frame.
+    pub fn children<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Frame> {
+        self.frames.values().filter(move |frame| frame.parent.as_deref() == Some(id))
+    }
+
+    /// The unique id and the number of a frame's script context.
+    pub fn context(&self, frame: &str, world: World) -> Option<(&str, i64)> {
+        self.contexts
+            .iter()
+            .find(|context| context.frame == frame && context.world == world)
+            .map(|context| (context.unique.as_str(), context.number))
+    }
+
+    /// The frame and world that a unique context id belongs to.
+    pub fn context_frame(&self, unique: &str) -> Option<(&Frame, World)> {
+        let context = self.contexts.iter().find(|context| context.unique == unique)?;
+        Some((self.frames.get(&context.frame)?, context.world))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn frame(id: &str, loader: &str, url: &str, parent: Option<&str>) -> Value {
+        json!({"id": id, "loaderId": loader, "url": url, "parentId": parent, "securityOrigin": "https://a.test"})
+    }
+
+    fn navigated(documents: &mut Documents, value: Value) -> Option<String> {
+        documents.event(None, "Page.frameNavigated", &json!({ "frame": value }))
+    }
+
+    fn context(documents: &mut Documents, id: i64, frame: &str, isolated: bool) {
+        let name = if isolated { WORLD } else { "" };
+        let event = json!({"context": {"id": id, "uniqueId": format!("u{id}"), "name": name,
+            "auxData": {"isDefault": !isolated, "frameId": frame}}});
+        documents.event(None, "Runtime.executionContextCreated", &event);
+    }
+
+    #[test]
+    fn a_commit_replaces_the_document_and_drops_the_frames_below_it() {
+        let mut documents = Documents::default();
+        let tree = json!({"frameTree": {"frame": frame("M", "1", "https://a.test/", None),
+            "childFrames": [{"frame": frame("C", "2", "about:srcdoc", Some("M"))}]}});
+        documents.seed(None, &tree);
+        assert_eq!(documents.frame("C").unwrap().origin, Origin::parse("https://a.test"));
+        let before = documents.main().unwrap().document.clone();
+        assert_eq!(navigated(&mut documents, frame("M", "3", "https://b.test/", None)), Some("M".into()));
+        assert!(documents.holding(&before).is_none() && documents.frame("C").is_none());
+        assert_eq!(navigated(&mut documents, frame("M", "3", "https://b.test/", None)), None);
+    }
+
+    #[test]
+    fn contexts_follow_their_events() {
+        let mut documents = Documents::default();
+        navigated(&mut documents, frame("M", "1", "https://a.test/", None));
+        context(&mut documents, 1, "M", false);
+        context(&mut documents, 2, "M", true);
+        assert_eq!(documents.context("M", World::Isolated), Some(("u2", 2)));
+        assert_eq!(documents.context_frame("u1").unwrap().1, World::Page);
+        documents.event(None, "Runtime.executionContextDestroyed", &json!({"executionContextId": 2}));
+        assert_eq!(documents.context("M", World::Isolated), None);
+        documents.event(None, "Runtime.executionContextsCleared", &json!({}));
+        assert!(documents.context_frame("u1").is_none());
+    }
+
+    #[test]
+    fn a_frame_of_another_process_lives_with_its_session() {
+        let mut documents = Documents::default();
+        navigated(&mut documents, frame("M", "1", "https://a.test/", None));
+        let attached = json!({"sessionId": "S", "targetInfo": {"type": "iframe", "targetId": "C"}});
+        documents.event(None, "Target.attachedToTarget", &attached);
+        documents
+            .seed(Some("S"), &json!({"frameTree": {"frame": frame("C", "9", "https://c.test/", Some("M"))}}));
+        documents.event(None, "Page.frameDetached", &json!({"frameId": "C", "reason": "swap"}));
+        assert_eq!(documents.frame("C").unwrap().session.as_deref(), Some("S"));
+        assert_eq!(documents.main().unwrap().url, "https://a.test/");
+        documents.event(None, "Target.detachedFromTarget", &json!({"sessionId": "S"}));
+        assert!(documents.frame("C").is_none());
+    }
+}
