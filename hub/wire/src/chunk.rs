@@ -2,7 +2,9 @@
 //!
 //! A browser takes at most 1 MiB from a native-messaging host, and one byte more ends the port. So a frame
 //! that is longer than [`MAX_PIECE`] travels as numbered pieces; both directions and both transports use the
-//! same rule. Pieces of one frame are sent in order and never interleaved with another frame's.
+//! same rule. Pieces of one frame are sent in order and never interleaved with another frame's. What the relay says
+//! itself ([`crate::frame::FromRelay`]) can come between two pieces: an extension looks for that first, and begins
+//! with a fresh [`Joiner`] after it.
 
 use serde::{Deserialize, Serialize};
 

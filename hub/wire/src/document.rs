@@ -113,18 +113,21 @@ impl Documents {
         let parent = frame["parentId"].as_str().map(str::to_owned);
         let url = frame["url"].as_str().unwrap_or_default().to_owned();
         let own = Origin::parse(&url);
-        // about:blank and about:srcdoc belong to whoever made them.
-        let inherited = || frame["securityOrigin"].as_str().and_then(Origin::parse);
-        let origin = if url.starts_with("about:") { inherited() } else { own };
+        // about:blank and about:srcdoc belong to whoever made them, which their default context alone tells: see
+        // `context_created`. What is known of the same document stays.
+        let same = self.frames.get(&id).filter(|known| known.document.loader == loader);
+        let origin =
+            own.or_else(|| same.and_then(|known| known.origin.clone()).filter(|_| url.starts_with("about:")));
         if parent.is_none() && session.is_none() {
             self.main = Some(id.clone());
         }
         let document = DocumentId { frame: id.clone(), loader };
-        let changed = self.frames.get(&id).is_none_or(|known| known.document != document);
-        if changed {
+        let known = self.frames.get(&id);
+        let changed = known.is_none_or(|known| known.document != document);
+        // A frame of another process can be told before the one that holds it: only a document that ends takes its
+        // frames with it. Contexts of the old one are destroyed by events of their own.
+        if known.is_some_and(|known| known.document != document) {
             self.drop_children(&id);
-            // A context whose event came before the commit's belongs to the new document already when the
-            // browser cleared the session in between; contexts of the old one are destroyed by events of their own.
         }
         self.frames
             .insert(id.clone(), Frame { parent, session: session.map(str::to_owned), document, url, origin });
@@ -145,6 +148,12 @@ impl Documents {
         else {
             return;
         };
+        if world == World::Page
+            && let Some(known) = self.frames.get_mut(frame)
+            && known.url.starts_with("about:")
+        {
+            known.origin = context["origin"].as_str().and_then(Origin::parse);
+        }
         self.contexts.retain(|known| known.frame != frame || known.world != world);
         self.contexts.push(Context {
             session: session.map(str::to_owned),
@@ -237,7 +246,7 @@ mod tests {
 
     fn context(documents: &mut Documents, id: i64, frame: &str, isolated: bool) {
         let name = if isolated { WORLD } else { "" };
-        let event = json!({"context": {"id": id, "uniqueId": format!("u{id}"), "name": name,
+        let event = json!({"context": {"id": id, "uniqueId": format!("u{id}"), "name": name, "origin": "https://a.test",
             "auxData": {"isDefault": !isolated, "frameId": frame}}});
         documents.event(None, "Runtime.executionContextCreated", &event);
     }
@@ -248,6 +257,8 @@ mod tests {
         let tree = json!({"frameTree": {"frame": frame("M", "1", "https://a.test/", None),
             "childFrames": [{"frame": frame("C", "2", "about:srcdoc", Some("M"))}]}});
         documents.seed(None, &tree);
+        assert_eq!(documents.frame("C").unwrap().origin, None);
+        context(&mut documents, 9, "C", false);
         assert_eq!(documents.frame("C").unwrap().origin, Origin::parse("https://a.test"));
         let before = documents.main().unwrap().document.clone();
         assert_eq!(navigated(&mut documents, frame("M", "3", "https://b.test/", None)), Some("M".into()));

@@ -184,6 +184,9 @@ pub struct Failure {
     /// Whether something may have happened.
     #[serde(default)]
     pub outcome: Outcome,
+    /// What a page, an app or another program said about it: untrusted text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untrusted: Option<String>,
 }
 
 impl Failure {
@@ -197,6 +200,7 @@ impl Failure {
             allowed: None,
             retry_after_ms: None,
             outcome: Outcome::NotStarted,
+            untrusted: None,
         }
     }
 
@@ -224,6 +228,13 @@ impl Failure {
     #[must_use]
     pub fn retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
+        self
+    }
+
+    /// Adds what a page, an app or another program said.
+    #[must_use]
+    pub fn said(mut self, text: impl Into<String>) -> Self {
+        self.untrusted = Some(text.into());
         self
     }
 
