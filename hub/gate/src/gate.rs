@@ -71,7 +71,7 @@ pub enum Polled {
     /// The dialog is still on the screen.
     Waiting,
     /// Here is the grant.
-    Allowed(GrantId, GrantView),
+    Allowed(GrantId, Box<GrantView>),
     /// No.
     Denied(Failure),
 }
@@ -253,7 +253,7 @@ impl Gate {
             RequestState::Waiting => Polled::Waiting,
             RequestState::Denied(failure, _) => Polled::Denied(failure.clone()),
             RequestState::Allowed(label) => match self.grants.iter().find(|grant| grant.label == *label) {
-                Some(grant) => Polled::Allowed(grant.id.clone(), grant.view()),
+                Some(grant) => Polled::Allowed(grant.id.clone(), Box::new(grant.view())),
                 None => Polled::Denied(Failure::new(ErrorCode::GrantEnded, "the grant has ended already")),
             },
         };
