@@ -1,0 +1,4 @@
+import "./load.js";
+import { page } from "./consentry.js";
+
+page();

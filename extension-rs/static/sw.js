@@ -1,0 +1,4 @@
+import "./load.js";
+import { worker } from "./consentry.js";
+
+worker();
