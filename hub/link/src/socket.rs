@@ -1,0 +1,257 @@
+//! `hub.sock`.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use consentry_wire::proof::{Handshake, Hub as HubProof};
+use consentry_wire::socket::{MAX_LINE, Reply, Request, Role};
+use consentry_wire::{ErrorCode, Failure};
+use futures_util::StreamExt as _;
+use serde::Serialize;
+use tokio::io::{AsyncWriteExt as _, WriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::sync::CancellationToken;
+
+use crate::door::{Door, random};
+use crate::links::Transport;
+use crate::platform::{Peer, parent_program};
+use crate::session::{self, Pipe};
+
+/// How long a peer may take to prove itself and say what it is.
+const INTRODUCTION: Duration = Duration::from_secs(5);
+/// Connections at a time; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 64;
+
+type Lines = FramedRead<tokio::io::ReadHalf<UnixStream>, LinesCodec>;
+
+/// Runs what the command line asks for.
+#[async_trait]
+pub trait Commands: Send + Sync {
+    /// One request; what it brings goes to `replies`, the last with `more` false.
+    async fn run(&self, request: Request, replies: mpsc::Sender<Reply>);
+}
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// A hub lives there.
+    #[error("a hub is running already on {0}")]
+    InUse(PathBuf),
+    /// Something that is no socket lies there.
+    #[error("{0} is in the way and is no socket: move it")]
+    InTheWay(PathBuf),
+    /// The socket cannot be made.
+    #[error("the socket {0} cannot be made")]
+    Io(PathBuf, #[source] io::Error),
+}
+
+/// Makes the socket: never takes it from a hub that lives.
+///
+/// # Errors
+/// When it cannot be made, or a hub lives there.
+pub async fn bind(path: &Path) -> Result<UnixListener, SocketError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let io = |error| SocketError::Io(path.to_owned(), error);
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(io(error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(SocketError::InTheWay(path.to_owned()));
+        }
+        Ok(_) => match UnixStream::connect(path).await {
+            // Nobody listens: it was left behind by a hub that is gone.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(io)?
+            }
+            Err(error) => return Err(io(error)),
+            Ok(_) => return Err(SocketError::InUse(path.to_owned())),
+        },
+    }
+    // The folder is this user's alone and so is what the process makes (its umask), so there is no moment in which
+    // others could connect.
+    let listener = UnixListener::bind(path).map_err(io)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io)?;
+    Ok(listener)
+}
+
+/// Serves until `stop` is raised.
+pub async fn serve(
+    listener: UnixListener,
+    door: Door,
+    commands: std::sync::Arc<dyn Commands>,
+    stop: CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    let (door, commands) = (door.clone(), commands.clone());
+                    connections.spawn(async move { connection(stream, door, commands).await });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the socket was lost");
+                    // Out of descriptors, most likely: others have to end first.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(stream: UnixStream, door: Door, commands: std::sync::Arc<dyn Commands>) {
+    let peer = match Peer::of(&stream) {
+        Ok(peer) if peer.is_ours() => peer,
+        Ok(_) => return door.refused("another user connected to the socket"),
+        Err(error) => {
+            return door.refused(&format!("the kernel does not say who connected to the socket: {error}"));
+        }
+    };
+    let (read, write) = tokio::io::split(stream);
+    let mut link =
+        Connection { lines: FramedRead::new(read, LinesCodec::new_with_max_length(MAX_LINE)), write };
+    match tokio::time::timeout(INTRODUCTION, introduce(&door, &mut link)).await {
+        Err(_) => door.refused("a program on the socket did not prove itself in time"),
+        Ok(Err(why)) => door.refused(&why),
+        Ok(Ok(Role::Command { version })) => match version.check("command") {
+            Ok(()) => serve_commands(link, commands.as_ref()).await,
+            Err(failure) => drop(link.send(&Reply { result: None, error: Some(failure), more: false }).await),
+        },
+        Ok(Ok(Role::Relay { version, origin })) => {
+            if let Err(why) = relay_allowed(&door, peer, &origin) {
+                return door.refused(&why);
+            }
+            if let Err(failure) = version.check("relay") {
+                return door.refused(&failure.message);
+            }
+            let why = relay(&door, link).await;
+            tracing::debug!(%why, "a relay's link ended");
+        }
+    }
+}
+
+struct Connection {
+    lines: Lines,
+    write: WriteHalf<UnixStream>,
+}
+
+impl Connection {
+    async fn send(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.write.write_all(&line).await
+    }
+
+    async fn receive<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, String> {
+        let line = self.lines.next().await.ok_or("a program on the socket went away")?;
+        let line = line.map_err(|error| format!("a program on the socket sent no line: {error}"))?;
+        serde_json::from_str(&line)
+            .map_err(|error| format!("a program on the socket sent something else: {error}"))
+    }
+}
+
+/// The handshake, then what the caller is.
+async fn introduce(door: &Door, link: &mut Connection) -> Result<Role, String> {
+    let token = door.token().ok_or("there is no token: `consentry setup` makes one")?;
+    let challenge: Handshake = link.receive().await?;
+    let (proof, answer) = HubProof::answer(token, &challenge, random()).map_err(|error| error.to_string())?;
+    link.send(&answer).await.map_err(|error| error.to_string())?;
+    let response: Handshake = link.receive().await?;
+    proof.finish(&response).map_err(|_| "a program on the socket does not hold the token".to_owned())?;
+    link.receive().await
+}
+
+/// A relay counts under a browser that is known, for our own extension.
+fn relay_allowed(door: &Door, peer: Peer, origin: &str) -> Result<(), String> {
+    let expected = format!("chrome-extension://{}/", door.inner.extension_id);
+    if origin != expected {
+        return Err(format!("a relay speaks for another extension: {origin:.80}"));
+    }
+    let program = peer.pid.and_then(parent_program);
+    let known = program.as_deref().and_then(door.inner.known_browser);
+    match (known, program) {
+        (Some(_), _) => Ok(()),
+        (None, Some(program)) => {
+            Err(format!("a relay was started by {}, which is no known browser", program.display()))
+        }
+        (None, None) => Err("the system does not say who started a relay".into()),
+    }
+}
+
+async fn relay(door: &Door, link: Connection) -> session::LinkEnd {
+    let Connection { mut lines, mut write } = link;
+    let (to_session, incoming) = mpsc::channel(64);
+    let (outgoing, mut from_session) = mpsc::channel::<String>(64);
+    let reading = async {
+        while let Some(Ok(line)) = lines.next().await {
+            if to_session.send(line).await.is_err() {
+                break;
+            }
+        }
+        drop(to_session);
+        std::future::pending::<()>().await;
+    };
+    let writing = async {
+        while let Some(mut message) = from_session.recv().await {
+            message.push('\n');
+            if write.write_all(message.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+        drop(from_session);
+        std::future::pending::<()>().await;
+    };
+    let session = session::run(door, Pipe { incoming, outgoing, transport: Transport::Native });
+    tokio::select! {
+        why = session => why,
+        () = reading => session::LinkEnd::Closed,
+        () = writing => session::LinkEnd::Closed,
+    }
+}
+
+async fn serve_commands(mut link: Connection, commands: &dyn Commands) {
+    loop {
+        let request: Request = match link.lines.next().await {
+            None | Some(Err(_)) => return,
+            Some(Ok(line)) => match serde_json::from_str(&line) {
+                Ok(request) => request,
+                Err(error) => {
+                    let failure = Failure::new(ErrorCode::BadFrame, format!("that is no request: {error}"));
+                    let _ = link.send(&Reply { result: None, error: Some(failure), more: false }).await;
+                    return;
+                }
+            },
+        };
+        let (replies, mut outbox) = mpsc::channel(16);
+        let running = commands.run(request, replies);
+        tokio::pin!(running);
+        let mut done = false;
+        loop {
+            tokio::select! {
+                () = &mut running, if !done => done = true,
+                reply = outbox.recv() => match reply {
+                    Some(reply) => {
+                        if link.send(&reply).await.is_err() {
+                            return;
+                        }
+                    }
+                    None => break,
+                },
+                // Whoever follows something ends it by going away.
+                gone = link.lines.next(), if !done => match gone {
+                    None | Some(Err(_)) => return,
+                    Some(Ok(_)) => return,
+                },
+            }
+        }
+    }
+}
