@@ -1,0 +1,101 @@
+//! The browser path.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use consentry_core::{CallRequest, Capability, Client, Hub, Live, Tool};
+use consentry_wire::frame::Op;
+use consentry_wire::{Epoch, ErrorCode, Failure, PathName};
+use serde_json::{Map, json};
+use tokio::sync::watch;
+
+use crate::seam::Browser;
+use crate::session::Hands;
+use crate::tabs::Tabs;
+use crate::tools;
+
+/// How long closing everything that a grant opened may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(20);
+
+/// The browser path over whatever reaches a browser.
+pub struct BrowserCapability {
+    path: PathName,
+    browser: Arc<dyn Browser>,
+    tabs: Tabs,
+    tools: Vec<Box<dyn Tool>>,
+}
+
+impl std::fmt::Debug for BrowserCapability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BrowserCapability")
+    }
+}
+
+impl BrowserCapability {
+    /// Over this browser, whose events `tabs` hears.
+    pub fn new(browser: Arc<dyn Browser>, tabs: Tabs) -> Self {
+        let tools = tools::all(&browser, &tabs);
+        Self { path: PathName::browser(), browser, tabs, tools }
+    }
+
+    /// Lets go of what ended grants held, until the hub is gone. Has to be run.
+    pub fn follow(&self, mut live: watch::Receiver<Live>) -> impl Future<Output = ()> + Send + use<> {
+        let tabs = self.tabs.clone();
+        async move {
+            while live.changed().await.is_ok() {
+                let now = live.borrow_and_update().clone();
+                tabs.keep_live(&now);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Capability for BrowserCapability {
+    fn path(&self) -> &PathName {
+        &self.path
+    }
+
+    fn instructions(&self) -> String {
+        "Works in the owner's real, signed-in browser, in background tabs.".to_owned()
+    }
+
+    fn tools(&self) -> &[Box<dyn Tool>] {
+        &self.tools
+    }
+
+    async fn ready(&self) -> Result<(), Failure> {
+        if self.browser.browsers().is_empty() {
+            return Err(Failure::new(ErrorCode::ExtensionNotConnected, "no browser is connected"));
+        }
+        Ok(())
+    }
+
+    async fn close_opened(&self, hub: &Hub, client: &Client, grant_id: Option<&str>) -> Result<(), Failure> {
+        let closing = self.tools.iter().find(|tool| tool.spec().name == "close_tab");
+        let closing = closing.ok_or_else(|| Failure::new(ErrorCode::Internal, "there is no close_tab"))?;
+        let mut args = Map::new();
+        args.insert("tab".into(), json!("every tab that the grant opened"));
+        let call = CallRequest { client, path: &self.path, grant_id, limit: CLOSE_LIMIT };
+        let permit = hub.admit(call, closing.as_ref(), &args).await?;
+        let hands = Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit: &permit };
+        let mut outcome = Ok(());
+        for tab in self.tabs.opened_tabs(permit.label()) {
+            let closed = hands.op(&tab.profile, Op::Close { tab: tab.number }).await;
+            // The owner may have closed it already.
+            outcome = outcome.and(
+                closed.map(drop).or_else(|f| if f.code == ErrorCode::UnknownTab { Ok(()) } else { Err(f) }),
+            );
+        }
+        let code = outcome.as_ref().map_or_else(|failure| failure.code.as_str(), |()| "ok");
+        let mut fields = Map::new();
+        fields.insert("code".into(), json!(code));
+        permit.finish(fields).await;
+        outcome
+    }
+
+    async fn settled(&self, epoch: Epoch) {
+        self.browser.settled(epoch).await;
+    }
+}
