@@ -1,0 +1,347 @@
+//! The configuration in force: what was written, what was approved, and the stricter of both until the owner clicks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use consentry_config::{Home, KeyFile, KeyStore, Settings, write_private};
+use consentry_core::{Capability, KeyRing};
+use consentry_gate::KeyName;
+use consentry_mcp::{PathServer, Paths};
+use consentry_wire::PathName;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::Running;
+
+/// The machine's own policy.
+const POLICY: &str = "/etc/consentry/policy.toml";
+/// Changes that come together are taken together.
+const SETTLE: Duration = Duration::from_millis(150);
+/// And without any sign of one, it is looked at this often.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// What holds, and what waits.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    in_force: Settings,
+    written: Settings,
+    approved: Approved,
+    /// Why the file as it is now does not hold.
+    error: Option<String>,
+    /// What waits for the owner's click.
+    waiting: Vec<String>,
+}
+
+/// What the owner has clicked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Approved {
+    settings: Settings,
+    keys: BTreeMap<KeyName, String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ApprovedKeys {
+    #[serde(default)]
+    approved_keys: BTreeMap<KeyName, String>,
+}
+
+impl Configuration {
+    /// Reads everything. At start a configuration that cannot be read is an error: there is none that could stay in
+    /// force.
+    pub(crate) fn load(home: &Home) -> anyhow::Result<Self> {
+        let written = read_settings(home)?;
+        let approved = read_approved(home)?;
+        let in_force = written.tighten(&approved.settings);
+        let state = State { in_force, written, approved, error: None, waiting: Vec::new() };
+        Ok(Self { state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The settings that hold now.
+    pub(crate) fn in_force(&self) -> Settings {
+        self.lock().in_force.clone()
+    }
+
+    /// The keys, approved or not.
+    pub(crate) fn keys(&self, home: &Home) -> anyhow::Result<KeyRing> {
+        let approved = self.lock().approved.keys.clone();
+        Ok(KeyStore(home.keys()).ring(|name, file| approved.get(name) == Some(&file.sha256))?)
+    }
+
+    /// What is wrong with the file, what waits for a click, and what is looser than the defaults.
+    pub(crate) fn warnings(&self) -> (Option<String>, Vec<String>, Vec<String>) {
+        let state = self.lock();
+        let loose = state.in_force.looser_than_default().into_iter().map(|weakening| weakening.0).collect();
+        (state.error.clone(), state.waiting.clone(), loose)
+    }
+
+    /// Reads the file again; whole, or not at all.
+    fn reload(&self, home: &Home) -> bool {
+        let read = read_settings(home);
+        let mut state = self.lock();
+        match read {
+            Ok(written) => {
+                state.error = None;
+                state.in_force = written.tighten(&state.approved.settings);
+                // The ports are kept as they were at start: everything that is registered follows them.
+                let changed = state.written != written;
+                state.written = written;
+                changed
+            }
+            Err(error) => {
+                let text = format!("config.toml is not in force: {error:#}");
+                tracing::error!("{text}");
+                state.error = Some(text);
+                false
+            }
+        }
+    }
+
+    /// What became weaker than what was approved, in words.
+    fn weaker(&self, home: &Home) -> Vec<String> {
+        let keys = KeyStore(home.keys()).list().unwrap_or_default();
+        let state = self.lock();
+        let mut changes: Vec<String> = state
+            .written
+            .weaker_than(&state.approved.settings)
+            .into_iter()
+            .map(|weakening| weakening.0)
+            .collect();
+        for (name, file) in keys {
+            if state.approved.keys.get(&name) != Some(&file.sha256) {
+                let what = file.path.map_or_else(
+                    || "every path, from this machine".to_owned(),
+                    |path| format!("the {path} path"),
+                );
+                changes.push(format!("the key {name} opens {what}"));
+            }
+        }
+        changes
+    }
+
+    /// The owner clicked: what is written now is approved, if it is still what was shown.
+    fn approve(&self, home: &Home, shown: &[String]) -> anyhow::Result<bool> {
+        if self.weaker(home) != shown {
+            return Ok(false);
+        }
+        let keys = KeyStore(home.keys()).list()?;
+        let mut state = self.lock();
+        state.approved = Approved {
+            settings: state.written.clone(),
+            keys: keys.into_iter().map(|(name, file): (KeyName, KeyFile)| (name, file.sha256)).collect(),
+        };
+        write_approved(home, &state.approved)?;
+        state.in_force = state.written.clone();
+        state.waiting.clear();
+        Ok(true)
+    }
+
+    /// What is stricter needs no click, and becomes what the next weakening is measured by.
+    fn remember_stricter(&self, home: &Home) -> anyhow::Result<()> {
+        let keys = KeyStore(home.keys()).list()?;
+        let mut state = self.lock();
+        let stricter = Approved {
+            settings: state.in_force.clone(),
+            keys: keys
+                .into_iter()
+                .filter(|(name, file)| state.approved.keys.get(name) == Some(&file.sha256))
+                .map(|(name, file)| (name, file.sha256))
+                .collect(),
+        };
+        if stricter != state.approved {
+            write_approved(home, &stricter)?;
+            state.approved = stricter;
+        }
+        Ok(())
+    }
+}
+
+fn machine_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = name.split('.').next().unwrap_or_default();
+    if name.is_empty() { "this machine".to_owned() } else { name.to_owned() }
+}
+
+fn supported() -> Vec<PathName> {
+    vec![PathName::browser()]
+}
+
+fn read_settings(home: &Home) -> anyhow::Result<Settings> {
+    let text = read_or_empty(&home.config())?;
+    let machine = machine_name();
+    match read_policy()? {
+        None => Settings::parse(&text, &machine, &supported()).context("config.toml"),
+        Some((place, policy)) => {
+            Settings::parse(&text, &machine, &supported()).context("config.toml")?;
+            Settings::under_policy(&text, &policy, &machine, &supported())
+                .context(place.display().to_string())
+        }
+    }
+}
+
+/// The machine's policy counts only when root alone can have written it.
+fn read_policy() -> anyhow::Result<Option<(PathBuf, String)>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let place =
+        std::env::var_os(consentry_config::env::POLICY).map_or_else(|| PathBuf::from(POLICY), PathBuf::from);
+    let metadata = match std::fs::metadata(&place) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", place.display())),
+    };
+    if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
+        anyhow::bail!("{} must belong to root and be writable by root alone", place.display());
+    }
+    let text = std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
+    Ok(Some((place, text)))
+}
+
+fn read_or_empty(path: &Path) -> anyhow::Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn read_approved(home: &Home) -> anyhow::Result<Approved> {
+    let text = read_or_empty(&home.approved())?;
+    let damaged =
+        || format!("{} is damaged: move it away, and you are asked again", home.approved().display());
+    let mut table: toml::Table = toml::from_str(&text).with_context(damaged)?;
+    let keys = table.remove("approved_keys").unwrap_or_else(|| toml::Value::Table(toml::Table::new()));
+    let keys = keys.try_into().with_context(damaged)?;
+    let settings = toml::to_string(&table).with_context(damaged)?;
+    let settings = Settings::parse(&settings, &machine_name(), &supported()).with_context(damaged)?;
+    Ok(Approved { settings, keys })
+}
+
+fn write_approved(home: &Home, approved: &Approved) -> anyhow::Result<()> {
+    let keys = toml::to_string(&ApprovedKeys { approved_keys: approved.keys.clone() })?;
+    let head = "# What you clicked for. Consentry writes this; change config.toml instead.\n";
+    let text = format!("{head}{}\n{keys}", approved.settings.to_toml());
+    write_private(&home.approved(), text.as_bytes()).context("cannot write approved.toml")
+}
+
+/// Makes the enabled paths answer, with what their descriptions say about the rules in force.
+pub(crate) fn publish_paths(running: &Running, capabilities: &[Arc<dyn Capability>], paths: &Paths) {
+    let rules = running.configuration.in_force().rules();
+    let served = capabilities.iter().filter_map(|capability| {
+        let rules = rules.paths.get(capability.path())?;
+        let server = PathServer::new(running.hub.clone(), capability.clone(), rules);
+        Some((capability.path().clone(), server))
+    });
+    paths.set(served.collect());
+}
+
+/// Takes changes of the state folder as they come.
+pub(crate) async fn follow(
+    running: Running,
+    capabilities: Vec<Arc<dyn Capability>>,
+    paths: Paths,
+    stop: CancellationToken,
+) {
+    let home = running.home.clone();
+    let watched = consentry_config::watch(home.path()).inspect_err(|error| {
+        tracing::warn!(%error, "the state folder cannot be watched; changes are noticed later");
+    });
+    let keys = consentry_config::watch(&home.keys()).ok();
+    let (_watcher, mut changes) = match watched {
+        Ok((watcher, changes)) => (Some(watcher), Some(changes)),
+        Err(_) => (None, None),
+    };
+    let (_keys_watcher, mut key_changes) = keys.map_or((None, None), |(w, c)| (Some(w), Some(c)));
+    let mut asking = None;
+    let mut asked: Vec<String> = Vec::new();
+    loop {
+        apply(&running, &capabilities, &paths);
+        let weaker = running.configuration.weaker(&home);
+        if weaker != asked {
+            asked.clone_from(&weaker);
+            running.configuration.lock().waiting.clone_from(&weaker);
+            running.hub.touch();
+            // What was shown is no longer what would hold: another dialog has to say it.
+            asking = (!weaker.is_empty()).then(|| Box::pin(ask(running.clone(), weaker)));
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            path = next(&mut changes) => {
+                if path.as_deref() == Some(home.disabled().as_path()) {
+                    running.hub.switch_changed();
+                } else {
+                    tokio::time::sleep(SETTLE).await;
+                }
+            }
+            _ = next(&mut key_changes) => tokio::time::sleep(SETTLE).await,
+            approved = wait_for(&mut asking) => {
+                asking = None;
+                if !approved {
+                    tracing::info!("the stricter settings stay in force");
+                }
+            }
+            () = tokio::time::sleep(SWEEP) => {}
+        }
+    }
+}
+
+/// Reads everything again and puts it in force.
+fn apply(running: &Running, capabilities: &[Arc<dyn Capability>], paths: &Paths) {
+    let configuration = &running.configuration;
+    if configuration.reload(&running.home) {
+        tracing::info!("config.toml is in force");
+    }
+    if let Err(error) = configuration.remember_stricter(&running.home) {
+        tracing::error!(error = format!("{error:#}"), "approved.toml cannot be written");
+    }
+    running.hub.set_rules(configuration.in_force().rules());
+    match configuration.keys(&running.home) {
+        Ok(keys) => running.hub.set_keys(keys),
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the keys cannot be read; the old ones stay")
+        }
+    }
+    publish_paths(running, capabilities, paths);
+}
+
+/// Asks the owner, and writes the approval down.
+async fn ask(running: Running, changes: Vec<String>) -> bool {
+    if let Err(failure) = running.hub.approve(changes.clone()).await {
+        tracing::info!(code = %failure.code, "weaker settings were not approved");
+        return false;
+    }
+    match running.configuration.approve(&running.home, &changes) {
+        Ok(approved) => approved,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the approval cannot be kept");
+            false
+        }
+    }
+}
+
+async fn next(changes: &mut Option<tokio::sync::mpsc::Receiver<PathBuf>>) -> Option<PathBuf> {
+    match changes {
+        Some(changes) => match changes.recv().await {
+            Some(path) => Some(path),
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for(asking: &mut Option<std::pin::Pin<Box<impl Future<Output = bool>>>>) -> bool {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
+}
