@@ -16,6 +16,6 @@ mod redact;
 mod verify;
 
 pub use log::{AuditLog, Limits};
-pub use read::{Entry, read_all, tail};
+pub use read::{Entry, of_grant, read_all, tail};
 pub use redact::{redact_command, redact_url};
 pub use verify::{Broken, Verified, verify};

@@ -62,6 +62,17 @@ pub fn read_all(path: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// The lines of one grant, from its decision on. Labels come again after some time: the last grant that had it is meant.
+pub fn of_grant(entries: Vec<Entry>, label: &str) -> Vec<Entry> {
+    let mut ours: Vec<Entry> = entries
+        .into_iter()
+        .filter(|entry| entry.fields.get("grant").is_some_and(|grant| grant == label))
+        .collect();
+    let begins = |entry: &Entry| entry.kind == "decision" && entry.fields.contains_key("minutes");
+    let begin = ours.iter().rposition(begins).unwrap_or(0);
+    ours.split_off(begin)
+}
+
 fn end(path: &Path, bytes: u64) -> io::Result<String> {
     let mut file = match File::open(path) {
         Ok(file) => file,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use consentry_core::{CallRequest, Capability, Client, Hub, Live, Tool};
+use consentry_wire::forbidden::HubPorts;
 use consentry_wire::frame::Op;
 use consentry_wire::{Epoch, ErrorCode, Failure, PathName};
 use serde_json::{Map, json};
@@ -24,6 +25,7 @@ pub struct BrowserCapability {
     browser: Arc<dyn Browser>,
     tabs: Tabs,
     tools: Vec<Box<dyn Tool>>,
+    ports: HubPorts,
 }
 
 impl std::fmt::Debug for BrowserCapability {
@@ -33,10 +35,10 @@ impl std::fmt::Debug for BrowserCapability {
 }
 
 impl BrowserCapability {
-    /// Over this browser, whose events `tabs` hears.
-    pub fn new(browser: Arc<dyn Browser>, tabs: Tabs) -> Self {
-        let tools = tools::all(&browser, &tabs);
-        Self { path: PathName::browser(), browser, tabs, tools }
+    /// Over this browser, whose events `tabs` hears. No page on `ports` is ever driven.
+    pub fn new(browser: Arc<dyn Browser>, tabs: Tabs, ports: HubPorts) -> Self {
+        let tools = tools::all(&browser, &tabs, ports);
+        Self { path: PathName::browser(), browser, tabs, tools, ports }
     }
 
     /// Lets go of what ended grants held, until the hub is gone. Has to be run.
@@ -79,7 +81,8 @@ impl Capability for BrowserCapability {
         args.insert("tab".into(), json!("every tab that the grant opened"));
         let call = CallRequest { client, path: &self.path, grant_id, limit: CLOSE_LIMIT };
         let permit = hub.admit(call, closing.as_ref(), &args).await?;
-        let hands = Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit: &permit };
+        let hands =
+            Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit: &permit, ports: self.ports };
         let mut outcome = Ok(());
         for tab in self.tabs.opened_tabs(permit.label()) {
             let closed = hands.op(&tab.profile, Op::Close { tab: tab.number }).await;

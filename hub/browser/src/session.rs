@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use consentry_core::Permit;
 use consentry_wire::document::{DocumentId, World};
+use consentry_wire::forbidden::{self, Forbidden, HubPorts};
 use consentry_wire::frame::{NavigateTo, Op, TabInfo};
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, ProfileId, TabId};
@@ -22,6 +23,8 @@ pub(crate) struct Hands<'a> {
     pub(crate) browser: &'a dyn Browser,
     pub(crate) tabs: &'a Tabs,
     pub(crate) permit: &'a Permit,
+    /// No page on these is ever driven.
+    pub(crate) ports: HubPorts,
 }
 
 /// One tab under one permit, attached and on an allowed site when it was made.
@@ -97,12 +100,17 @@ impl<'a> Hands<'a> {
 
     /// Makes sure that an address may be touched.
     pub(crate) async fn allow_address(&self, profile: &ProfileId, address: &str) -> Result<(), Failure> {
-        if address.is_empty() || address.starts_with("about:blank") {
+        if address.is_empty() {
+            return Ok(());
+        }
+        // Nobody is asked about a page that is never driven.
+        forbidden::check(address, self.ports).map_err(never_driven)?;
+        if address.starts_with("about:") {
             return Ok(());
         }
         match Origin::parse(address) {
             Some(origin) => self.permit.site(profile, &origin).await,
-            None => Err(Failure::new(ErrorCode::ForbiddenPage, "only http and https pages can be driven")),
+            None => Err(never_driven(Forbidden::Unreadable)),
         }
     }
 }
@@ -125,9 +133,12 @@ impl PageSession<'_> {
         let origin =
             self.look(|tab| tab.documents.main().map(|frame| (frame.url.clone(), frame.origin.clone())))?;
         match origin {
-            Some((_, Some(origin))) => self.hands.permit.site(&self.tab.profile, &origin).await,
+            Some((url, Some(origin))) => {
+                forbidden::check(&url, self.hands.ports).map_err(never_driven)?;
+                self.hands.permit.site(&self.tab.profile, &origin).await
+            }
             Some((url, None)) if url.starts_with("about:") => Ok(()),
-            _ => Err(Failure::new(ErrorCode::ForbiddenPage, "only http and https pages can be driven")),
+            _ => Err(never_driven(Forbidden::Scheme)),
         }
     }
 
@@ -306,6 +317,10 @@ pub(crate) fn unknown_tab(tab: &TabId) -> Failure {
         field: Some("tab".into()),
         ..Failure::new(ErrorCode::UnknownTab, format!("there is no tab {tab}"))
     }
+}
+
+fn never_driven(why: Forbidden) -> Failure {
+    Failure::new(ErrorCode::ForbiddenPage, why.reason())
 }
 
 /// The browser answered something that this version does not understand.

@@ -1,6 +1,6 @@
 //! The one actor that owns the gate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,7 +160,18 @@ pub(crate) struct Actor {
     waiting: HashMap<DialogId, Vec<Waiter>>,
     audit_failure: Option<String>,
     last_sweep: Moment,
+    summaries: HashMap<GrantLabel, Summary>,
 }
+
+/// What a grant did so far, for the line that ends it.
+#[derive(Default)]
+struct Summary {
+    tools: BTreeMap<String, u64>,
+    targets: BTreeSet<String>,
+}
+
+/// Targets that a summary names.
+const MAX_TARGETS: usize = 50;
 
 impl Actor {
     pub(crate) fn new(
@@ -182,6 +193,7 @@ impl Actor {
             waiting: HashMap::new(),
             audit_failure: None,
             last_sweep: Moment::default(),
+            summaries: HashMap::new(),
         }
     }
 
@@ -323,6 +335,7 @@ impl Actor {
             }
             Message::Finished { label, sequence, fields } => {
                 self.gate.finished(now, &label);
+                self.summarise(&label, &fields);
                 let mut record = Record::new("outcome", [("of", json!(sequence)), ("grant", json!(label))]);
                 record.fields.extend(fields);
                 self.append(record, Weight::Light);
@@ -341,6 +354,15 @@ impl Actor {
                 self.append(Record { kind: "owner", fields }, Weight::Decision);
                 self.changed();
             }
+        }
+    }
+
+    fn summarise(&mut self, label: &GrantLabel, fields: &Map<String, Value>) {
+        let Some(summary) = self.summaries.get_mut(label) else { return };
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+        *summary.tools.entry(text("tool").unwrap_or_default()).or_default() += 1;
+        if summary.targets.len() < MAX_TARGETS {
+            summary.targets.extend(text("target").filter(|target| !target.is_empty()));
         }
     }
 
@@ -404,7 +426,7 @@ impl Actor {
             Ok(admitted) => admitted,
             Err(failure) => {
                 // Whoever knocks without a grant is written down too, but owes nobody a line before an effect.
-                self.append(refusal(&call, &failure), Weight::Light);
+                self.append(refusal(&call, None, &failure), Weight::Light);
                 let _ = reply.send(Err(failure));
                 return;
             }
@@ -417,7 +439,7 @@ impl Actor {
                 self.gate.finished(now, &admitted.label);
                 let message = format!("the owner switched {} off", call.tool);
                 let failure = Failure::new(ErrorCode::Forbidden, message);
-                self.append(refusal(&call, &failure), Weight::Light);
+                self.append(refusal(&call, Some(&admitted.label), &failure), Weight::Light);
                 let _ = reply.send(Err(failure));
             }
             ToolVerdict::Ask => {
@@ -659,7 +681,15 @@ impl Actor {
             QuestionKind::Tool { tool, target, .. } => ("tool", json!({ "tool": tool, "target": target })),
             QuestionKind::Weaken { changes } => ("weaken", json!({ "changes": changes })),
         };
+        let grant = self
+            .gate
+            .snapshot()
+            .grants
+            .into_iter()
+            .find(|grant| Some(&grant.label) == question.grant.as_ref());
         let fields = [
+            ("path", json!(question.path)),
+            ("key", json!(grant.map(|grant| grant.key))),
             ("grant", json!(question.grant)),
             ("question", json!(kind)),
             ("about", about),
@@ -682,7 +712,7 @@ impl Actor {
                 }
                 (Waiter::Admit { call, admitted, reply }, Some(failure)) => {
                     self.gate.finished(now, &admitted.label);
-                    self.append(refusal(&call, &failure), Weight::Light);
+                    self.append(refusal(&call, Some(&admitted.label), &failure), Weight::Light);
                     let _ = reply.send(Err(failure));
                 }
             }
@@ -696,6 +726,8 @@ impl Actor {
             ("outcome", json!(grant.decision)),
             ("grant", json!(grant.label)),
             ("minutes", json!(grant.expires.since(grant.started) / 60_000)),
+            ("purpose", json!(grant.purpose)),
+            ("caller", json!(grant.caller)),
             ("sites", json!(grant.sites.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ];
         if self.append(Record::new("decision", fields), Weight::Decision).is_none() {
@@ -704,13 +736,17 @@ impl Actor {
             self.gate.end(now, EndReason::AuditFailed, |grant| grant.label == label);
             return;
         }
+        self.summaries.insert(grant.label.clone(), Summary::default());
         self.cancellations.insert(grant.label.clone(), Arc::new(CancellationToken::new()));
         self.hub.ports().notifier.started(grant);
     }
 
     fn ended(&mut self, grant: &GrantView, reason: EndReason) {
         let lived = self.now().moment.since(grant.started) / 1000;
+        let summary = self.summaries.remove(&grant.label).unwrap_or_default();
         let fields = [
+            ("tools", json!(summary.tools)),
+            ("targets", json!(summary.targets)),
             ("path", json!(grant.path)),
             ("key", json!(grant.key)),
             ("grant", json!(grant.label)),
@@ -801,10 +837,11 @@ impl Actor {
     }
 }
 
-fn refusal(call: &Call, failure: &Failure) -> Record {
+fn refusal(call: &Call, grant: Option<&GrantLabel>, failure: &Failure) -> Record {
     Record::new(
         "refused",
         [
+            ("grant", json!(grant)),
             ("path", json!(call.path)),
             ("key", json!(call.client.name())),
             ("tool", json!(call.tool)),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use consentry_audit::{Entry, read_all};
+use consentry_audit::{Entry, of_grant, read_all};
 use consentry_config::Home;
 use serde_json::json;
 
@@ -26,26 +26,17 @@ impl Log {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let label = self.grant.to_ascii_uppercase();
         let entries = read_all(&Home::from_env()?.audit()).context("the audit cannot be read")?;
-        let ours: Vec<Entry> = entries
-            .into_iter()
-            .filter(|entry| entry.fields.get("grant").is_some_and(|grant| *grant == label))
-            .collect();
-        // A label is used again after some time: the last session that had it is meant.
-        let begin = ours
-            .iter()
-            .rposition(|entry| entry.kind == "decision" && entry.fields.contains_key("minutes"))
-            .unwrap_or(0);
-        let session = &ours[begin..];
+        let session = of_grant(entries, &label);
         if session.is_empty() {
             bail!("the audit knows no grant {label}");
         }
-        let summary = summary(session);
+        let summary = summary(&session);
         if self.output.json {
             say(json!({ "grant": label, "summary": summary, "lines": session }));
             return Ok(exit::code(exit::OK));
         }
         say(format!("Grant {label}"));
-        for entry in session {
+        for entry in &session {
             super::audit::print(entry, false);
         }
         say(format!("\n{}", in_words(&summary)));

@@ -21,7 +21,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let filter = EnvFilter::try_from_env(env::LOG).unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = EnvFilter::try_from_env(env::LOG).unwrap_or_else(|_| EnvFilter::new("info,rmcp=warn"));
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
         let home = Home::from_env()?;
         let runtime =

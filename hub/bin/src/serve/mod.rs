@@ -120,7 +120,8 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
         home.extension_token(),
         consentry_policies::hosts::known_browser,
     );
-    let browser = Arc::new(BrowserCapability::new(Arc::new(browsers::Linked(links.clone())), tabs.clone()));
+    let browser =
+        Arc::new(BrowserCapability::new(Arc::new(browsers::Linked(links.clone())), tabs.clone(), ports));
     let following = browser.follow(hub.live());
     let capabilities: Vec<Arc<dyn Capability>> = vec![browser];
     hub.set_capabilities(capabilities.clone());

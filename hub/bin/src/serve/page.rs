@@ -76,12 +76,7 @@ impl StateSource for Page {
 
     async fn grant_log(&self, label: &str) -> Vec<AuditRow> {
         let entries = read_all(&self.0.home.audit()).unwrap_or_default();
-        rows(
-            entries
-                .into_iter()
-                .filter(|entry| entry.fields.get("grant").is_some_and(|grant| grant == label))
-                .collect(),
-        )
+        rows(consentry_audit::of_grant(entries, label))
     }
 }
 

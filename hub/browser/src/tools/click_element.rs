@@ -135,11 +135,16 @@ pub(super) async fn press(
             json!({ "type": kind, "x": x, "y": y, "button": button, "buttons": held, "clickCount": click });
         session.command("Input.dispatchMouseEvent", params, Some(document))
     };
-    send("mouseMoved", 0, 0).await?;
+    // All of them at once, in order: a hidden tab handles a lone movement only when its timer lets it, a second later,
+    // and a press brings what waits before it along.
+    let mut strokes = vec![send("mouseMoved", 0, 0)];
     for click in 1..=count {
-        send("mousePressed", buttons, click).await?;
-        match send("mouseReleased", 0, click).await {
-            // The click itself made the page go elsewhere or show a dialog: that is an effect, not a failure.
+        strokes.push(send("mousePressed", buttons, click));
+        strokes.push(send("mouseReleased", 0, click));
+    }
+    for done in futures_util::future::join_all(strokes).await {
+        match done {
+            // The click itself made the page go elsewhere: that is an effect, not a failure.
             Err(failure) if failure.code == ErrorCode::DocumentChanged => break,
             other => other.map(drop)?,
         }

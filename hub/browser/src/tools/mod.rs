@@ -20,7 +20,8 @@ use async_trait::async_trait;
 use consentry_core::{
     Annotations, Content, Effective, Permit, Tool, ToolAsk, ToolOutput, ToolSpec, compact_schema, parse_args,
 };
-use consentry_wire::Failure;
+use consentry_wire::forbidden::HubPorts;
+use consentry_wire::{Failure, TabId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,8 +78,8 @@ const MOVES: Annotations =
 const SCRIPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// All tools, in the order in which they are listed.
-pub(crate) fn all(browser: &Arc<dyn Browser>, tabs: &Tabs) -> Vec<Box<dyn Tool>> {
-    fn tool<T: BrowserTool>(browser: &Arc<dyn Browser>, tabs: &Tabs) -> Box<dyn Tool> {
+pub(crate) fn all(browser: &Arc<dyn Browser>, tabs: &Tabs, ports: HubPorts) -> Vec<Box<dyn Tool>> {
+    fn tool<T: BrowserTool>(browser: &Arc<dyn Browser>, tabs: &Tabs, ports: HubPorts) -> Box<dyn Tool> {
         let spec = ToolSpec {
             name: T::NAME,
             title: T::TITLE,
@@ -92,21 +93,22 @@ pub(crate) fn all(browser: &Arc<dyn Browser>, tabs: &Tabs) -> Vec<Box<dyn Tool>>
             tabs: tabs.clone(),
             spec,
             tool: std::marker::PhantomData,
+            ports,
         })
     }
     vec![
-        tool::<list_tabs::ListTabs>(browser, tabs),
-        tool::<open_tab::OpenTab>(browser, tabs),
-        tool::<navigate_tab::NavigateTab>(browser, tabs),
-        tool::<activate_tab::ActivateTab>(browser, tabs),
-        tool::<close_tab::CloseTab>(browser, tabs),
-        tool::<read_page::ReadPage>(browser, tabs),
-        tool::<click_element::ClickElement>(browser, tabs),
-        tool::<type_text::TypeText>(browser, tabs),
-        tool::<press_key::PressKey>(browser, tabs),
-        tool::<wait_for::WaitForTool>(browser, tabs),
-        tool::<take_screenshot::TakeScreenshot>(browser, tabs),
-        tool::<evaluate_script::EvaluateScript>(browser, tabs),
+        tool::<list_tabs::ListTabs>(browser, tabs, ports),
+        tool::<open_tab::OpenTab>(browser, tabs, ports),
+        tool::<navigate_tab::NavigateTab>(browser, tabs, ports),
+        tool::<activate_tab::ActivateTab>(browser, tabs, ports),
+        tool::<close_tab::CloseTab>(browser, tabs, ports),
+        tool::<read_page::ReadPage>(browser, tabs, ports),
+        tool::<click_element::ClickElement>(browser, tabs, ports),
+        tool::<type_text::TypeText>(browser, tabs, ports),
+        tool::<press_key::PressKey>(browser, tabs, ports),
+        tool::<wait_for::WaitForTool>(browser, tabs, ports),
+        tool::<take_screenshot::TakeScreenshot>(browser, tabs, ports),
+        tool::<evaluate_script::EvaluateScript>(browser, tabs, ports),
     ]
 }
 
@@ -114,6 +116,7 @@ struct Adapter<T> {
     browser: Arc<dyn Browser>,
     tabs: Tabs,
     spec: ToolSpec,
+    ports: HubPorts,
     tool: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -124,7 +127,16 @@ impl<T: BrowserTool> Tool for Adapter<T> {
     }
 
     fn asks(&self, args: &Map<String, Value>) -> ToolAsk {
-        T::asks(args)
+        let mut ask = T::asks(args);
+        // The owner knows sites, not numbers of tabs.
+        let tab: Option<TabId> = ask.target.parse().ok();
+        let origin = tab.and_then(|tab| {
+            self.tabs.with(&tab, |tab| tab.documents.main().and_then(|main| main.origin.clone()))?
+        });
+        if let Some(origin) = origin {
+            ask.target = origin.to_string();
+        }
+        ask
     }
 
     fn summary(&self, args: &Map<String, Value>) -> Map<String, Value> {
@@ -133,7 +145,7 @@ impl<T: BrowserTool> Tool for Adapter<T> {
 
     async fn call(&self, permit: &Permit, args: Map<String, Value>) -> Result<ToolOutput, Failure> {
         let args = parse_args(args)?;
-        let hands = Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit };
+        let hands = Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit, ports: self.ports };
         let done = T::run(hands, args).await?;
         let structured = match serde_json::to_value(done.output) {
             Ok(Value::Object(structured)) => structured,

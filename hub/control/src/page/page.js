@@ -233,7 +233,7 @@ async function loadLog() {
   const end = lines.findLast((line) => line.kind === "end")?.fields;
   const calls = lines.filter((line) => line.kind === "call");
   const tools = Object.entries(Object.groupBy(calls, (line) => line.fields.tool)).map(([tool, all]) => `${all.length} × ${tool}`);
-  const places = lines.flatMap(({ fields: f }) => [...(f.sites ?? []), f.about?.site, f.origin, f.args?.tab && `tab ${f.args.tab}`]);
+  const places = lines.flatMap(({ fields: f }) => [...(f.sites ?? []), f.about?.site, f.target, f.args?.tab && `tab ${f.args.tab}`]);
   fill(log, {
     title: `Grant ${log.label}`, purpose: live?.purpose ?? first("purpose"), path: first("path"), client: first("key"),
     state: live ? "live" : end ? `ended after ${span(end.seconds)}: ${plain(end.reason)}` : "not live",
