@@ -96,9 +96,10 @@ fn about(path: &PathName) -> (&'static str, &'static str) {
 
 fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
     let mut rows = vec![row("Machine", machine)];
-    if let Some(label) = &question.grant {
-        rows.push(row("Grant", label.as_str()));
+    if let Some(asker) = &question.asker {
+        rows.push(row("Asked by", &format!("{} (grant {})", asker.key, asker.grant)));
     }
+    let quote = question.asker.as_ref().map(|asker| asker.purpose.clone());
     let deny = || button("reject", "Don't allow", ButtonStyle::Plain);
     let countdown = "Denied in {} s.".to_owned();
     match &question.kind {
@@ -107,7 +108,7 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
             rows.push(row("Browser profile", profile.as_str()));
             let spec = DialogSpec {
                 title: "Let the agent use this site?".into(),
-                quote: None,
+                quote,
                 rows,
                 detail: None,
                 warning: Some(site_warning(&site.to_string())),
@@ -126,7 +127,7 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
         QuestionKind::Tool { tool, target, text, for_grant } => {
             rows.push(row("Tool", tool));
             if !target.is_empty() {
-                rows.push(DialogRow { unverified: true, ..row("On", target) });
+                rows.push(row("On", target));
             }
             let mut buttons = vec![deny()];
             let mut meaning = vec![("reject", Answer::Reject)];
@@ -138,7 +139,7 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
             meaning.push(("allow", Answer::Allow));
             let spec = DialogSpec {
                 title: "Let the agent do this?".into(),
-                quote: None,
+                quote,
                 rows,
                 detail: Some(text.clone()),
                 warning: None,
@@ -195,7 +196,7 @@ fn button(id: &str, label: &str, style: ButtonStyle) -> DialogButton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consentry_gate::{Caller, DialogId, Moment, Purpose, RequestId, parse_site};
+    use consentry_gate::{Asker, Caller, DialogId, Moment, Purpose, RequestId, parse_site};
 
     fn shown(asked: Asked) -> Shown {
         Shown { dialog: DialogId(1), asked, since: Moment(0), until: Moment(10_000) }
@@ -221,8 +222,12 @@ mod tests {
         };
         let question = |kind| {
             shown(Asked::Question(Question {
-                grant: "KQXZ".parse().ok(),
-                path: "browser".parse().ok(),
+                asker: Some(Asker {
+                    grant: "KQXZ".parse().unwrap(),
+                    path: "browser".parse().unwrap(),
+                    key: "claude-code".parse().unwrap(),
+                    purpose: "Find the invoices of the third quarter.".into(),
+                }),
                 kind,
             }))
         };
@@ -250,8 +255,7 @@ mod tests {
     #[test]
     fn each_button_means_something_and_none_twice() {
         let weaken = shown(Asked::Question(Question {
-            grant: None,
-            path: None,
+            asker: None,
             kind: QuestionKind::Weaken { changes: Vec::new() },
         }));
         let worded = word(&weaken, "desk");

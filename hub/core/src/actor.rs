@@ -88,7 +88,6 @@ pub(crate) enum Message {
     },
     Site {
         label: GrantLabel,
-        path: PathName,
         profile: ProfileId,
         origin: Origin,
         reply: Reply<Result<(), Failure>>,
@@ -326,12 +325,11 @@ impl Actor {
                 }
             }
             Message::Admit { call, reply } => self.admit(now, call, reply),
-            Message::Site { label, path, profile, origin, reply } => {
-                self.site(now, label, path, profile, &origin, reply);
+            Message::Site { label, profile, origin, reply } => {
+                self.site(now, &label, profile, &origin, reply);
             }
             Message::Approve { changes, reply } => {
-                let question = Question { grant: None, path: None, kind: QuestionKind::Weaken { changes } };
-                self.ask(now, question, Waiter::Plain(reply));
+                self.ask(now, None, QuestionKind::Weaken { changes }, Waiter::Plain(reply));
             }
             Message::Finished { label, sequence, fields } => {
                 self.gate.finished(now, &label);
@@ -454,9 +452,8 @@ impl Actor {
                     text,
                     for_grant: call.tool != "computer_use",
                 };
-                let question =
-                    Question { grant: Some(admitted.label.clone()), path: Some(call.path.clone()), kind };
-                self.ask(now, question, Waiter::Admit { call, admitted, reply });
+                let label = admitted.label.clone();
+                self.ask(now, Some(&label), kind, Waiter::Admit { call, admitted, reply });
             }
         }
     }
@@ -522,13 +519,12 @@ impl Actor {
     fn site(
         &mut self,
         now: Now,
-        label: GrantLabel,
-        path: PathName,
+        label: &GrantLabel,
         profile: ProfileId,
         origin: &Origin,
         reply: Reply<Result<(), Failure>>,
     ) {
-        match self.gate.site(now, &label, &profile, origin) {
+        match self.gate.site(now, label, &profile, origin) {
             SiteVerdict::Allowed => {
                 let _ = reply.send(Ok(()));
             }
@@ -539,14 +535,13 @@ impl Actor {
             }
             SiteVerdict::Ask(site) => {
                 let kind = QuestionKind::Site { site, profile };
-                let question = Question { grant: Some(label), path: Some(path), kind };
-                self.ask(now, question, Waiter::Plain(reply));
+                self.ask(now, Some(label), kind, Waiter::Plain(reply));
             }
         }
     }
 
-    fn ask(&mut self, now: Now, question: Question, waiter: Waiter) {
-        let asked = self.gate.ask(now, question);
+    fn ask(&mut self, now: Now, grant: Option<&GrantLabel>, kind: QuestionKind, waiter: Waiter) {
+        let asked = self.gate.ask(now, grant, kind);
         match (asked, waiter) {
             (Ok(dialog), waiter) => self.waiting.entry(dialog).or_default().push(waiter),
             (Err(failure), Waiter::Plain(reply)) => {
@@ -681,16 +676,10 @@ impl Actor {
             QuestionKind::Tool { tool, target, .. } => ("tool", json!({ "tool": tool, "target": target })),
             QuestionKind::Weaken { changes } => ("weaken", json!({ "changes": changes })),
         };
-        let grant = self
-            .gate
-            .snapshot()
-            .grants
-            .into_iter()
-            .find(|grant| Some(&grant.label) == question.grant.as_ref());
         let fields = [
-            ("path", json!(question.path)),
-            ("key", json!(grant.map(|grant| grant.key))),
-            ("grant", json!(question.grant)),
+            ("path", json!(question.asker.as_ref().map(|asker| &asker.path))),
+            ("key", json!(question.asker.as_ref().map(|asker| &asker.key))),
+            ("grant", json!(question.grant())),
             ("question", json!(kind)),
             ("about", about),
             ("outcome", json!(outcome)),

@@ -297,13 +297,11 @@ impl Hub {
     pub(crate) async fn site(
         &self,
         label: &GrantLabel,
-        path: &PathName,
         profile: &ProfileId,
         origin: &Origin,
     ) -> Result<(), Failure> {
         self.send(|reply| Message::Site {
             label: label.clone(),
-            path: path.clone(),
             profile: profile.clone(),
             origin: origin.clone(),
             reply,

@@ -11,7 +11,7 @@ use crate::moment::{Moment, Now};
 use crate::restraint::Restraint;
 use crate::rules::{KeyName, PathRules, Rules, SiteRule, Switch};
 use crate::screen::{
-    Answer, Asked, ControlAsk, Decision, DialogId, Question, QuestionKind, RequestId, Shown,
+    Answer, Asked, Asker, ControlAsk, Decision, DialogId, Question, QuestionKind, RequestId, Shown,
 };
 use crate::sites::Remembered;
 
@@ -493,14 +493,28 @@ impl Gate {
     ///
     /// # Errors
     /// When the grant is gone or too many questions wait.
-    pub fn ask(&mut self, now: Now, question: Question) -> Result<DialogId, Failure> {
+    pub fn ask(
+        &mut self,
+        now: Now,
+        grant: Option<&GrantLabel>,
+        kind: QuestionKind,
+    ) -> Result<DialogId, Failure> {
         self.tick(now);
         self.refuse_when_disabled()?;
-        if let Some(label) = &question.grant
-            && !self.grants.iter().any(|grant| grant.label == *label)
-        {
-            return Err(Failure::new(ErrorCode::GrantEnded, "the grant has ended"));
-        }
+        let ended = || Failure::new(ErrorCode::GrantEnded, "the grant has ended");
+        let asker = match grant {
+            None => None,
+            Some(label) => {
+                let grant = self.grants.iter().find(|grant| grant.label == *label).ok_or_else(ended)?;
+                Some(Asker {
+                    grant: grant.label.clone(),
+                    path: grant.path.clone(),
+                    key: grant.key.clone(),
+                    purpose: grant.purpose.as_str().to_owned(),
+                })
+            }
+        };
+        let question = Question { asker, kind };
         if let Some(Shown { dialog, asked: Asked::Question(shown), .. }) = &self.on_screen
             && *shown == question
         {
@@ -530,8 +544,7 @@ impl Gate {
 
     fn question_answered(&mut self, now: Now, dialog: DialogId, question: Question, answer: Answer) {
         let yes = matches!(answer, Answer::Allow | Answer::AllowForGrant) && !self.disabled;
-        let at =
-            question.grant.as_ref().map(|label| self.grants.iter().position(|grant| grant.label == *label));
+        let at = question.grant().map(|label| self.grants.iter().position(|grant| grant.label == *label));
         let allowed = match at {
             _ if self.disabled => Err(ErrorCode::Disabled),
             Some(None) => Err(ErrorCode::GrantEnded),
@@ -779,7 +792,7 @@ impl Gate {
             return;
         }
         let Some((dialog, question)) = self.queue.pop_front() else { return };
-        let rules = question.path.as_ref().and_then(|path| self.rules.paths.get(path));
+        let rules = question.asker.as_ref().and_then(|asker| self.rules.paths.get(&asker.path));
         let window = rules.map_or(WEAKEN_WINDOW, |rules| rules.window);
         self.show_as(dialog, now, Asked::Question(question), window);
     }
@@ -797,7 +810,7 @@ impl Gate {
             self.effects.push(Effect::Ended(grant.view(), reason));
         }
         let orphan = |question: &Question| {
-            question.grant.as_ref().is_some_and(|label| gone.iter().any(|grant| grant.label == *label))
+            question.grant().is_some_and(|label| gone.iter().any(|grant| grant.label == *label))
         };
         self.drop_questions(orphan);
         let shown = self.on_screen.as_ref();

@@ -25,5 +25,7 @@ pub use grant::{Admitted, EndReason, Fresh, GrantId, GrantView};
 pub use moment::{Moment, Now};
 pub use purpose::{Caller, Purpose, PurposeError, clean};
 pub use rules::{Hours, KeyName, OnTimeout, PathRules, Rules, SiteRule, Switch};
-pub use screen::{Answer, Asked, ControlAsk, Decision, DialogId, Question, QuestionKind, RequestId, Shown};
+pub use screen::{
+    Answer, Asked, Asker, ControlAsk, Decision, DialogId, Question, QuestionKind, RequestId, Shown,
+};
 pub use sites::{Remembered, SiteError, parse_site};

@@ -54,12 +54,30 @@ pub enum Asked {
 /// A question on top of a grant, or one about the owner's own settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The grant that asks; none when a setting became weaker.
-    pub grant: Option<GrantLabel>,
-    /// The path of that grant.
-    pub path: Option<PathName>,
+    /// Who asks; nobody when a setting became weaker.
+    pub asker: Option<Asker>,
     /// What.
     pub kind: QuestionKind,
+}
+
+/// The grant that asks a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// Its label.
+    pub grant: GrantLabel,
+    /// Its path.
+    pub path: PathName,
+    /// The key that holds it.
+    pub key: KeyName,
+    /// What it was asked for; untrusted text.
+    pub purpose: String,
+}
+
+impl Question {
+    /// The grant that asks.
+    pub fn grant(&self) -> Option<&GrantLabel> {
+        self.asker.as_ref().map(|asker| &asker.grant)
+    }
 }
 
 /// What a question is about.

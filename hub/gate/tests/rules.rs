@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use consentry_gate::{
     Answer, ControlAsk, DialogId, Effect, EndReason, Fresh, Gate, GrantId, KeyName, Moment, Now, OnTimeout,
-    PathRules, Polled, Purpose, Question, QuestionKind, Remembered, RequestId, Rules, SiteRule, SiteVerdict,
-    Switch, ToolVerdict, parse_site,
+    PathRules, Polled, Purpose, QuestionKind, Remembered, RequestId, Rules, SiteRule, SiteVerdict, Switch,
+    ToolVerdict, parse_site,
 };
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, GrantLabel, PathName, ProfileId};
@@ -254,14 +254,10 @@ fn sites_are_asked_about_on_first_touch_and_remembered_for_path_key_and_profile(
     let (_, label) = scene.grant("agent");
     let shop = Origin::parse("https://shop.example.com/cart").unwrap();
     let SiteVerdict::Ask(site) = scene.gate.site(scene.at(), &label, &profile(), &shop) else { panic!() };
-    let question = Question {
-        grant: Some(label.clone()),
-        path: Some(PathName::browser()),
-        kind: QuestionKind::Site { site: site.clone(), profile: profile() },
-    };
-    let first = scene.gate.ask(scene.at(), question.clone()).unwrap();
+    let question = QuestionKind::Site { site: site.clone(), profile: profile() };
+    let first = scene.gate.ask(scene.at(), Some(&label), question.clone()).unwrap();
     assert_eq!(
-        scene.gate.ask(scene.at(), question.clone()).unwrap(),
+        scene.gate.ask(scene.at(), Some(&label), question.clone()).unwrap(),
         first,
         "the same question is asked once"
     );
@@ -288,7 +284,7 @@ fn a_declined_site_is_not_asked_about_for_ten_minutes_and_silence_declines() {
         let (_, label) = scene.grant("agent");
         let origin = Origin::parse("http://localhost:8080/").unwrap();
         let kind = QuestionKind::Site { site: origin.site(), profile: profile() };
-        scene.gate.ask(scene.at(), Question { grant: Some(label.clone()), path: None, kind }).unwrap();
+        scene.gate.ask(scene.at(), Some(&label), kind).unwrap();
         scene.answer(answer);
         let verdict = scene.gate.site(scene.at(), &label, &profile(), &origin);
         assert_eq!(verdict, SiteVerdict::Declined { retry_after_ms: 10 * MINUTE });
@@ -338,7 +334,7 @@ fn a_switched_tool_asks_each_time_until_it_is_allowed_for_the_grant() {
             text: "1".into(),
             for_grant: true,
         };
-        scene.gate.ask(scene.at(), Question { grant: Some(label.clone()), path: None, kind }).unwrap();
+        scene.gate.ask(scene.at(), Some(&label), kind).unwrap();
         scene.answer(answer);
         assert_eq!(scene.gate.tool(&label, "evaluate_script", true), then, "{answer:?}");
     }
@@ -361,7 +357,7 @@ fn eight_questions_wait_and_they_end_with_their_grant() {
     let ask = |scene: &mut Scene, n: u16| {
         let origin = Origin::parse(&format!("http://localhost:{n}/")).unwrap();
         let kind = QuestionKind::Site { site: origin.site(), profile: profile() };
-        scene.gate.ask(scene.at(), Question { grant: Some(label.clone()), path: None, kind })
+        scene.gate.ask(scene.at(), Some(&label), kind)
     };
     for n in 0..9 {
         ask(&mut scene, 1000 + n).unwrap();
@@ -380,17 +376,13 @@ fn eight_questions_wait_and_they_end_with_their_grant() {
 fn a_question_that_nobody_waits_for_leaves_the_screen() {
     let mut scene = Scene::new(|_| {});
     let (_, label) = scene.grant("agent");
-    let question = |n: u16| Question {
-        grant: Some(label.clone()),
-        path: None,
-        kind: QuestionKind::Site {
-            site: Origin::parse(&format!("http://localhost:{n}/")).unwrap().site(),
-            profile: profile(),
-        },
+    let question = |n: u16| QuestionKind::Site {
+        site: Origin::parse(&format!("http://localhost:{n}/")).unwrap().site(),
+        profile: profile(),
     };
-    let first = scene.gate.ask(scene.at(), question(1)).unwrap();
-    let second = scene.gate.ask(scene.at(), question(2)).unwrap();
-    let third = scene.gate.ask(scene.at(), question(3)).unwrap();
+    let first = scene.gate.ask(scene.at(), Some(&label), question(1)).unwrap();
+    let second = scene.gate.ask(scene.at(), Some(&label), question(2)).unwrap();
+    let third = scene.gate.ask(scene.at(), Some(&label), question(3)).unwrap();
     scene.gate.withdraw(scene.at(), second);
     scene.gate.withdraw(scene.at(), first);
     assert_eq!(scene.on_screen(), third);

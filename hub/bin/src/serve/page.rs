@@ -45,7 +45,7 @@ impl StateSource for Page {
                 .collect()
         };
         page.disabled = status.live.disabled;
-        page.dialog = status.on_screen.as_ref().map(|shown| dialog(shown, now, &status));
+        page.dialog = status.on_screen.as_ref().map(|shown| dialog(shown, now));
         page.questions_waiting = status.waiting;
         page.grants = status
             .live
@@ -120,7 +120,7 @@ pub(crate) fn text(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn dialog(shown: &Shown, now: Moment, status: &Status) -> DialogRow {
+fn dialog(shown: &Shown, now: Moment) -> DialogRow {
     let seconds_left = shown.until.since(now) / 1000;
     match &shown.asked {
         Asked::Control { key, path, ask, .. } => DialogRow {
@@ -131,8 +131,6 @@ fn dialog(shown: &Shown, now: Moment, status: &Status) -> DialogRow {
             seconds_left,
         },
         Asked::Question(question) => {
-            let grant =
-                status.live.grants.iter().find(|grant| Some(&grant.view.label) == question.grant.as_ref());
             let (kind, purpose) = match &question.kind {
                 QuestionKind::Site { site, .. } => ("site", site.to_string()),
                 QuestionKind::Tool { tool, .. } => ("tool", tool.clone()),
@@ -140,8 +138,8 @@ fn dialog(shown: &Shown, now: Moment, status: &Status) -> DialogRow {
             };
             DialogRow {
                 kind: kind.into(),
-                client: grant.map(|grant| grant.view.key.to_string()).unwrap_or_default(),
-                path: question.path.as_ref().map(ToString::to_string).unwrap_or_default(),
+                client: question.asker.as_ref().map(|asker| asker.key.to_string()).unwrap_or_default(),
+                path: question.asker.as_ref().map(|asker| asker.path.to_string()).unwrap_or_default(),
                 purpose,
                 seconds_left,
             }
