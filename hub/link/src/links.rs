@@ -1,6 +1,6 @@
 //! The browsers that are linked right now.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use consentry_wire::frame::{Call, Hello, Op, ToExtension, write};
 use consentry_wire::{Epoch, ErrorCode, Failure, GrantLabel, ProfileId};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Frames that may wait to be written to one browser.
@@ -56,7 +56,7 @@ pub(crate) struct Link {
     pub(crate) hello: Arc<Hello>,
     pub(crate) transport: Transport,
     pub(crate) since: tokio::time::Instant,
-    pub(crate) outbox: mpsc::Sender<String>,
+    pub(crate) outbox: mpsc::Sender<Outgoing>,
     pub(crate) pending: Arc<Pending>,
     pub(crate) acknowledged: watch::Receiver<Epoch>,
     /// Counts the frames that came in: a link that answers a ping is alive.
@@ -64,15 +64,34 @@ pub(crate) struct Link {
     pub(crate) end: CancellationToken,
 }
 
+/// Something to be written to a browser.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    /// A frame that is always written.
+    Frame(String),
+    /// A call, written only if somebody still waits for it.
+    Call { id: u64, frame: String },
+}
+
 /// Calls that wait for their reply.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     next: AtomicU64,
-    calls: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Failure>>>>,
+    calls: Mutex<HashMap<u64, Waiting>>,
+    /// Calls that the browser works on and nobody waits for.
+    given_up: Mutex<VecDeque<u64>>,
+    more: Notify,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    reply: oneshot::Sender<Result<Value, Failure>>,
+    /// The browser has it.
+    begun: bool,
 }
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, Failure>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,14 +99,44 @@ impl Pending {
     pub(crate) fn settle(&self, id: u64, result: Result<Value, Failure>) {
         let waiting = self.lock().remove(&id);
         if let Some(waiting) = waiting {
-            let _ = waiting.send(result);
+            let _ = waiting.reply.send(result);
         }
     }
 
-    /// The link is lost: whoever waits learns it at once.
+    /// The link is lost: whoever waits learns it at once, and whether the browser had the call already.
     pub(crate) fn lose_all(&self) {
         for (_, waiting) in self.lock().drain() {
-            let _ = waiting.send(Err(lost().maybe_done()));
+            let failure = if waiting.begun { lost().maybe_done() } else { lost() };
+            let _ = waiting.reply.send(Err(failure));
+        }
+    }
+
+    /// A call is about to be written. False if nobody waits for it any more.
+    pub(crate) fn begins(&self, id: u64) -> bool {
+        self.lock().get_mut(&id).is_some_and(|waiting| {
+            waiting.begun = true;
+            true
+        })
+    }
+
+    /// Nobody waits for a call any more: the browser is told if it has it. Says whether it had.
+    fn give_up(&self, id: u64) -> bool {
+        let begun = self.lock().remove(&id).is_some_and(|waiting| waiting.begun);
+        if begun {
+            self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
+            self.more.notify_one();
+        }
+        begun
+    }
+
+    /// Waits for the next call that was given up.
+    pub(crate) async fn given_up(&self) -> u64 {
+        loop {
+            let next = self.given_up.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            if let Some(id) = next {
+                return id;
+            }
+            self.more.notified().await;
         }
     }
 }
@@ -137,13 +186,13 @@ impl Links {
         let deadline_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
         let frame = write(&ToExtension::Call(Call { id, grant: grant.clone(), deadline_ms, op }));
         let (reply, answer) = oneshot::channel();
-        link.pending.lock().insert(id, reply);
+        link.pending.lock().insert(id, Waiting { reply, begun: false });
         let mut guard = CancelGuard { link: &link, id: Some(id) };
         // A link that ended between the look-up and here has settled its calls already, this one perhaps not.
         if link.end.is_cancelled() {
             return Err(lost());
         }
-        link.outbox.try_send(frame).map_err(|error| match error {
+        link.outbox.try_send(Outgoing::Call { id, frame }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 Failure::new(ErrorCode::Busy, "the browser takes no more calls now")
             }
@@ -154,12 +203,12 @@ impl Links {
         guard.id = None;
         match answer {
             Ok(Ok(result)) => result,
+            // Dropped without an answer: the link's own end says more, but it was not heard.
             Ok(Err(_)) => Err(lost().maybe_done()),
             Err(_) => {
-                let _ = link.outbox.try_send(write(&ToExtension::Cancel { id }));
-                link.pending.lock().remove(&id);
-                Err(Failure::new(ErrorCode::DeadlineExceeded, "the browser did not answer in time")
-                    .maybe_done())
+                let begun = link.pending.give_up(id);
+                let failure = Failure::new(ErrorCode::DeadlineExceeded, "the browser did not answer in time");
+                Err(if begun { failure.maybe_done() } else { failure })
             }
         }
     }
@@ -180,7 +229,7 @@ impl Links {
     /// Tells every browser that the unpacked copy on disk is newer.
     pub fn reload(&self) {
         for link in self.lock().values() {
-            let _ = link.outbox.try_send(write(&ToExtension::Reload));
+            let _ = link.outbox.try_send(Outgoing::Frame(write(&ToExtension::Reload)));
         }
     }
 
@@ -201,8 +250,7 @@ struct CancelGuard<'a> {
 impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.link.pending.lock().remove(&id);
-            let _ = self.link.outbox.try_send(write(&ToExtension::Cancel { id }));
+            self.link.pending.give_up(id);
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::door::Door;
-use crate::links::{Link, OUTBOX, Pending, Transport};
+use crate::links::{Link, OUTBOX, Outgoing, Pending, Transport};
 
 /// A message at least this often keeps an extension's worker alive (it is stopped after 30 s).
 const PING: Duration = Duration::from_secs(20);
@@ -19,6 +19,8 @@ const PING: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long a browser may take to say who it is.
 const HELLO: Duration = Duration::from_secs(5);
+/// How long the last words of a session may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a link that is in the way may take to show that it lives.
 const ALIVE: Duration = Duration::from_millis(1500);
 
@@ -46,6 +48,23 @@ pub(crate) enum LinkEnd {
     BadFrame(String),
 }
 
+/// Runs a session over its transport. What the session said last, such as why it refused, still goes out.
+pub(crate) async fn carry(
+    session: impl Future<Output = LinkEnd>,
+    reading: impl Future<Output = ()>,
+    writing: impl Future<Output = ()>,
+) -> LinkEnd {
+    tokio::pin!(writing);
+    let why = tokio::select! {
+        why = session => why,
+        () = reading => return LinkEnd::Closed,
+        () = &mut writing => return LinkEnd::Closed,
+    };
+    // The session's end of the channel is gone, so this ends by itself unless the other side takes nothing.
+    let _ = tokio::time::timeout(LAST_WORDS, writing).await;
+    why
+}
+
 /// Runs a link that has proved itself until it ends.
 pub(crate) async fn run(door: &Door, mut pipe: Pipe) -> LinkEnd {
     let mut joiner = Joiner::default();
@@ -55,13 +74,14 @@ pub(crate) async fn run(door: &Door, mut pipe: Pipe) -> LinkEnd {
         Ok(Ok(frame)) => frame,
     };
     let FromExtension::Hello(hello) = first else { return LinkEnd::NoHello };
-    if let Err(failure) = admit(door, &hello).await {
-        let _ = pipe.outgoing.send(write(&ToExtension::Refused { error: failure.clone() })).await;
-        return LinkEnd::Refused(failure);
-    }
+    let in_the_way = match admit(door, &hello).await {
+        Ok(in_the_way) => in_the_way,
+        Err(failure) => return refuse(&pipe, failure).await,
+    };
     let hello = Arc::new(hello);
     let (outbox, to_write) = mpsc::channel(OUTBOX);
     let (acknowledged, acknowledged_seen) = watch::channel(Epoch::default());
+    let (tell, told) = watch::channel(Epoch::default());
     let (heard, heard_seen) = watch::channel(0);
     let end = CancellationToken::new();
     let pending = Arc::new(Pending::default());
@@ -75,14 +95,31 @@ pub(crate) async fn run(door: &Door, mut pipe: Pipe) -> LinkEnd {
         heard: heard_seen,
         end: end.clone(),
     };
-    let replaced = door.inner.links.lock().insert(hello.profile.clone(), link);
+    let taken = {
+        let mut links = door.inner.links.lock();
+        let standing = links.get(&hello.profile).map(|link| Arc::clone(&link.pending));
+        // Another may have come in while the one in the way was given its time.
+        let unchanged = match (&standing, &in_the_way) {
+            (None, _) => true,
+            (Some(standing), Some(expected)) => Arc::ptr_eq(standing, expected),
+            (Some(_), None) => false,
+        };
+        if unchanged { Ok(links.insert(hello.profile.clone(), link)) } else { Err(taken(&hello)) }
+    };
+    let replaced = match taken {
+        Ok(replaced) => replaced,
+        Err(failure) => return refuse(&pipe, failure).await,
+    };
     if let Some(replaced) = replaced {
+        // Whatever was attached there is gone: said before anything of the new link is.
         replaced.end.cancel();
+        replaced.pending.lose_all();
+        door.inner.events.unlinked(&hello.profile);
     }
     tracing::info!(profile = %hello.profile, browser = hello.browser, transport = ?pipe.transport, "a browser is linked");
     door.inner.events.linked(&hello);
 
-    let writing = write_frames(door, &pipe.outgoing, to_write, &hello.profile);
+    let writing = write_frames(door, &pipe.outgoing, to_write, &pending, &hello.profile, &tell);
     let reading = async {
         loop {
             let frame = match tokio::time::timeout(SILENCE, next_of(&mut pipe.incoming, &mut joiner)).await {
@@ -94,6 +131,10 @@ pub(crate) async fn run(door: &Door, mut pipe: Pipe) -> LinkEnd {
             match frame {
                 FromExtension::Done { id, result } => pending.settle(id, Ok(result)),
                 FromExtension::Failed { id, error } => pending.settle(id, Err(error)),
+                // What was never sent cannot have been acted upon.
+                FromExtension::Ack { epoch } if epoch > *told.borrow() => {
+                    break LinkEnd::BadFrame("an acknowledgement of what was never sent".into());
+                }
                 FromExtension::Ack { epoch } => {
                     acknowledged.send_if_modified(|seen| std::mem::replace(seen, (*seen).max(epoch)) < epoch);
                 }
@@ -128,37 +169,49 @@ pub(crate) async fn run(door: &Door, mut pipe: Pipe) -> LinkEnd {
     why
 }
 
-/// Refuses another version, and a second claim of a profile whose link still answers.
-async fn admit(door: &Door, hello: &Hello) -> Result<(), Failure> {
+async fn refuse(pipe: &Pipe, failure: Failure) -> LinkEnd {
+    let _ = pipe.outgoing.send(write(&ToExtension::Refused { error: failure.clone() })).await;
+    LinkEnd::Refused(failure)
+}
+
+fn taken(hello: &Hello) -> Failure {
+    let message = format!("the profile {} is linked already and answers", hello.profile);
+    Failure::new(ErrorCode::ProfileTaken, message)
+}
+
+/// Refuses another version, and a second claim of a profile whose link still answers. Gives the link that is to be
+/// replaced, if one stands in the way.
+async fn admit(door: &Door, hello: &Hello) -> Result<Option<Arc<Pending>>, Failure> {
     hello.version.check("extension")?;
     let standing = door.inner.links.lock().get(&hello.profile).cloned();
-    let Some(standing) = standing.filter(|link| link.hello.worker != hello.worker) else { return Ok(()) };
+    let Some(standing) = standing else { return Ok(None) };
+    if standing.hello.worker == hello.worker {
+        return Ok(Some(standing.pending));
+    }
     let mut heard = standing.heard.clone();
     heard.mark_unchanged();
-    let _ = standing.outbox.try_send(write(&ToExtension::Ping));
+    let _ = standing.outbox.try_send(Outgoing::Frame(write(&ToExtension::Ping)));
     let alive = tokio::select! {
         heard = tokio::time::timeout(ALIVE, heard.changed()) => matches!(heard, Ok(Ok(()))),
         () = standing.end.cancelled() => false,
     };
-    if alive {
-        let message = format!("the profile {} is linked already and answers", hello.profile);
-        return Err(Failure::new(ErrorCode::ProfileTaken, message));
-    }
-    Ok(())
+    if alive { Err(taken(hello)) } else { Ok(Some(standing.pending)) }
 }
 
 /// Writes what is due: the welcome, what is allowed, calls, and pings.
 async fn write_frames(
     door: &Door,
     outgoing: &mpsc::Sender<String>,
-    mut outbox: mpsc::Receiver<String>,
+    mut outbox: mpsc::Receiver<Outgoing>,
+    pending: &Pending,
     profile: &ProfileId,
+    told: &watch::Sender<Epoch>,
 ) {
     let mut live = door.inner.hub.live();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
-    let welcome = write(&ToExtension::Welcome(door.inner.welcome.clone()));
-    let mut due = vec![welcome, state(&live.borrow_and_update(), profile)];
+    let mut due = vec![write(&ToExtension::Welcome(door.inner.welcome.clone()))];
+    live.mark_changed();
     loop {
         for frame in due.drain(..) {
             for message in split(frame) {
@@ -168,16 +221,22 @@ async fn write_frames(
             }
         }
         tokio::select! {
-            // What is allowed goes before any call that was made under it.
+            // What is allowed goes before any call that was made under it, and what is given up before what is new.
             biased;
             changed = live.changed() => {
                 if changed.is_err() {
                     return;
                 }
-                due.push(state(&live.borrow_and_update(), profile));
+                let live = live.borrow_and_update();
+                told.send_replace(live.epoch);
+                due.push(state(&live, profile));
             }
-            frame = outbox.recv() => match frame {
-                Some(frame) => due.push(frame),
+            id = pending.given_up() => due.push(write(&ToExtension::Cancel { id })),
+            next = outbox.recv() => match next {
+                Some(Outgoing::Frame(frame)) => due.push(frame),
+                // A call that nobody waits for any more is not begun.
+                Some(Outgoing::Call { id, frame }) if pending.begins(id) => due.push(frame),
+                Some(Outgoing::Call { .. }) => {}
                 None => return,
             },
             _ = ping.tick() => due.push(write(&ToExtension::Ping)),

@@ -1,8 +1,11 @@
 //! `hub.sock`.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,8 +16,8 @@ use futures_util::StreamExt as _;
 use serde::Serialize;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +28,12 @@ use crate::session::{self, Pipe};
 
 /// How long a peer may take to prove itself and say what it is.
 const INTRODUCTION: Duration = Duration::from_secs(5);
-/// Connections at a time; more wait in the kernel's queue.
+/// Connections that have introduced themselves, at a time.
 const MAX_CONNECTIONS: usize = 64;
+/// Requests of one connection that may wait while another is answered.
+const MAX_AHEAD: usize = 16;
+/// Connections that have not yet: over that, the one that has waited longest goes.
+const MAX_STRANGERS: usize = 64;
 
 type Lines = FramedRead<tokio::io::ReadHalf<UnixStream>, LinesCodec>;
 
@@ -81,21 +88,25 @@ pub async fn bind(path: &Path) -> Result<UnixListener, SocketError> {
 }
 
 /// Serves until `stop` is raised.
-pub async fn serve(
-    listener: UnixListener,
-    door: Door,
-    commands: std::sync::Arc<dyn Commands>,
-    stop: CancellationToken,
-) {
+pub async fn serve(listener: UnixListener, door: Door, commands: Arc<dyn Commands>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
+    let introduced = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut strangers: VecDeque<Stranger> = VecDeque::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (door, commands) = (door.clone(), commands.clone());
-                    connections.spawn(async move { connection(stream, door, commands).await });
+                    strangers.retain(|stranger| !stranger.task.is_finished() && !stranger.known.load(Ordering::Relaxed));
+                    // Whoever holds connections open and says nothing keeps nobody else out.
+                    if strangers.len() >= MAX_STRANGERS && let Some(longest) = strangers.pop_front() {
+                        longest.task.abort();
+                    }
+                    let known = Arc::new(AtomicBool::new(false));
+                    let entry = Entry { door: door.clone(), commands: commands.clone(), introduced: introduced.clone(), known: known.clone() };
+                    let task = connections.spawn(async move { entry.connection(stream).await });
+                    strangers.push_back(Stranger { task, known });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the socket was lost");
@@ -108,33 +119,60 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
-async fn connection(stream: UnixStream, door: Door, commands: std::sync::Arc<dyn Commands>) {
-    let peer = match Peer::of(&stream) {
-        Ok(peer) if peer.is_ours() => peer,
-        Ok(_) => return door.refused("another user connected to the socket"),
-        Err(error) => {
-            return door.refused(&format!("the kernel does not say who connected to the socket: {error}"));
-        }
-    };
-    let (read, write) = tokio::io::split(stream);
-    let mut link =
-        Connection { lines: FramedRead::new(read, LinesCodec::new_with_max_length(MAX_LINE)), write };
-    match tokio::time::timeout(INTRODUCTION, introduce(&door, &mut link)).await {
-        Err(_) => door.refused("a program on the socket did not prove itself in time"),
-        Ok(Err(why)) => door.refused(&why),
-        Ok(Ok(Role::Command { version })) => match version.check("command") {
-            Ok(()) => serve_commands(link, commands.as_ref()).await,
-            Err(failure) => drop(link.send(&Reply { result: None, error: Some(failure), more: false }).await),
-        },
-        Ok(Ok(Role::Relay { version, origin })) => {
-            if let Err(why) = relay_allowed(&door, peer, &origin) {
-                return door.refused(&why);
+/// A connection that may not have said yet who it is.
+struct Stranger {
+    task: AbortHandle,
+    known: Arc<AtomicBool>,
+}
+
+/// What one connection is handled with.
+struct Entry {
+    door: Door,
+    commands: Arc<dyn Commands>,
+    introduced: Arc<Semaphore>,
+    known: Arc<AtomicBool>,
+}
+
+impl Entry {
+    async fn connection(self, stream: UnixStream) {
+        let peer = match Peer::of(&stream) {
+            Ok(peer) if peer.is_ours() => peer,
+            Ok(_) => return self.door.refused("another user connected to the socket"),
+            Err(error) => {
+                return self
+                    .door
+                    .refused(&format!("the kernel does not say who connected to the socket: {error}"));
             }
-            if let Err(failure) = version.check("relay") {
-                return door.refused(&failure.message);
+        };
+        let (read, write) = tokio::io::split(stream);
+        let mut link =
+            Connection { lines: FramedRead::new(read, LinesCodec::new_with_max_length(MAX_LINE)), write };
+        let role = match tokio::time::timeout(INTRODUCTION, introduce(&self.door, &mut link)).await {
+            Err(_) => return self.door.refused("a program on the socket did not prove itself in time"),
+            Ok(Err(why)) => return self.door.refused(&why),
+            Ok(Ok(role)) => role,
+        };
+        self.known.store(true, Ordering::Relaxed);
+        let Ok(_place) = self.introduced.try_acquire() else {
+            return self.door.refused("too many programs are connected to the socket");
+        };
+        match role {
+            Role::Command { version } => match version.check("command") {
+                Ok(()) => serve_commands(link, self.commands.as_ref()).await,
+                Err(failure) => {
+                    drop(link.send(&Reply { result: None, error: Some(failure), more: false }).await)
+                }
+            },
+            Role::Relay { version, origin } => {
+                if let Err(why) = relay_allowed(&self.door, peer, &origin) {
+                    return self.door.refused(&why);
+                }
+                if let Err(failure) = version.check("relay") {
+                    return self.door.refused(&failure.message);
+                }
+                let why = relay(&self.door, link).await;
+                tracing::debug!(%why, "a relay's link ended");
             }
-            let why = relay(&door, link).await;
-            tracing::debug!(%why, "a relay's link ended");
         }
     }
 }
@@ -207,29 +245,28 @@ async fn relay(door: &Door, link: Connection) -> session::LinkEnd {
                 break;
             }
         }
-        drop(from_session);
-        std::future::pending::<()>().await;
     };
     let session = session::run(door, Pipe { incoming, outgoing, transport: Transport::Native });
-    tokio::select! {
-        why = session => why,
-        () = reading => session::LinkEnd::Closed,
-        () = writing => session::LinkEnd::Closed,
-    }
+    session::carry(session, reading, writing).await
 }
 
 async fn serve_commands(mut link: Connection, commands: &dyn Commands) {
+    let mut ahead: VecDeque<String> = VecDeque::new();
     loop {
-        let request: Request = match link.lines.next().await {
-            None | Some(Err(_)) => return,
-            Some(Ok(line)) => match serde_json::from_str(&line) {
-                Ok(request) => request,
-                Err(error) => {
-                    let failure = Failure::new(ErrorCode::BadFrame, format!("that is no request: {error}"));
-                    let _ = link.send(&Reply { result: None, error: Some(failure), more: false }).await;
-                    return;
-                }
+        let line = match ahead.pop_front() {
+            Some(line) => line,
+            None => match link.lines.next().await {
+                Some(Ok(line)) => line,
+                None | Some(Err(_)) => return,
             },
+        };
+        let request: Request = match serde_json::from_str(&line) {
+            Ok(request) => request,
+            Err(error) => {
+                let failure = Failure::new(ErrorCode::BadFrame, format!("that is no request: {error}"));
+                let _ = link.send(&Reply { result: None, error: Some(failure), more: false }).await;
+                return;
+            }
         };
         let (replies, mut outbox) = mpsc::channel(16);
         let running = commands.run(request, replies);
@@ -246,10 +283,10 @@ async fn serve_commands(mut link: Connection, commands: &dyn Commands) {
                     }
                     None => break,
                 },
-                // Whoever follows something ends it by going away.
-                gone = link.lines.next(), if !done => match gone {
+                // Whoever follows something ends it by going away. What it asks meanwhile waits its turn.
+                next = link.lines.next(), if !done && ahead.len() < MAX_AHEAD => match next {
+                    Some(Ok(line)) => ahead.push_back(line),
                     None | Some(Err(_)) => return,
-                    Some(Ok(_)) => return,
                 },
             }
         }

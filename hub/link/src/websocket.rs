@@ -62,15 +62,9 @@ async fn link(door: Door, mut socket: WebSocket) {
                 break;
             }
         }
-        drop(from_session);
-        std::future::pending::<()>().await;
     };
     let session = session::run(&door, Pipe { incoming, outgoing, transport: Transport::WebSocket });
-    let why = tokio::select! {
-        why = session => why,
-        () = reading => LinkEnd::Closed,
-        () = writing => LinkEnd::Closed,
-    };
+    let why = session::carry(session, reading, writing).await;
     if matches!(why, LinkEnd::BadFrame(_) | LinkEnd::NoHello) {
         let frame = CloseFrame { code: BAD_FRAME, reason: "that was no frame".into() };
         let _ = tokio::time::timeout(Duration::from_secs(1), sink.send(Message::Close(Some(frame)))).await;

@@ -9,7 +9,7 @@ const SCRIPT: &str =
     "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run";
 
 #[derive(Debug, Default)]
-pub(crate) struct Desktop;
+pub(crate) struct Desktop {}
 
 impl Desktop {
     pub(crate) async fn show(&mut self, notice: &Notice) -> std::io::Result<()> {

@@ -91,7 +91,9 @@ impl Carrier {
             Carrier::Web(socket) => loop {
                 match socket.next().await {
                     Some(Ok(Message::Text(text))) => return Said::Message(text.to_string()),
-                    Some(Ok(Message::Close(frame))) => return Said::Closed(frame.map(|frame| frame.code.into())),
+                    Some(Ok(Message::Close(frame))) => {
+                        return Said::Closed(frame.map(|frame| frame.code.into()));
+                    }
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     Some(Ok(other)) => panic!("the hub sent {other:?}"),
                     Some(Err(_)) | None => return Said::Closed(None),

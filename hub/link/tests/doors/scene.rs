@@ -131,8 +131,9 @@ pub(crate) struct Setting {
 impl Default for Setting {
     fn default() -> Self {
         let shell: PathName = "shell".parse().unwrap();
-        let paths =
-            BTreeMap::from([(PathName::browser(), PathRules::default()), (shell, PathRules::default())]);
+        // A grant that is killed may be followed by the next at once.
+        let rules = PathRules { cooldown: Duration::ZERO, ..PathRules::default() };
+        let paths = BTreeMap::from([(PathName::browser(), rules.clone()), (shell, rules)]);
         Self {
             known_browser: |_| Some("the program that runs the tests"),
             rules: Rules { paths },
@@ -162,8 +163,7 @@ impl Scene {
             kind: KeyKind::Named,
             approved: true,
         }]);
-        let (hub, actor) =
-            Hub::start(fakes.ports(), setting.rules, keys, setting.remembered, stop.clone());
+        let (hub, actor) = Hub::start(fakes.ports(), setting.rules, keys, setting.remembered, stop.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(actor);
         let client = hub.identify(&PathName::browser(), "agent", Via::Local).unwrap();
@@ -187,7 +187,19 @@ impl Scene {
         let commands = Arc::new(CommandLine::default());
         let listener = bind(&socket).await.unwrap();
         tasks.spawn(serve(listener, door.clone(), commands.clone(), stop.clone()));
-        Self { hub, fakes, links, heard, commands, door, socket, client, folder, tasks, _stop: stop.drop_guard() }
+        Self {
+            hub,
+            fakes,
+            links,
+            heard,
+            commands,
+            door,
+            socket,
+            client,
+            folder,
+            tasks,
+            _stop: stop.drop_guard(),
+        }
     }
 
     /// Opens the WebSocket door on a free port.
