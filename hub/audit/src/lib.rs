@@ -7,15 +7,12 @@
 //!   removed or put in shows ([`verify`]).
 //! - Files are 0600. A line is written whole or not at all: what a crash cut off is marked at the next start.
 //!
-//! It must never hold typed text or a secret: its writers pass lengths and names, and [`redact`] goes over
-//! addresses and command lines.
+//! It must never hold typed text or a secret: its writers pass lengths and names, and what `consentry_core` redacts.
 
 mod log;
 mod read;
-mod redact;
 mod verify;
 
 pub use log::{AuditLog, Limits};
 pub use read::{Entry, of_grant, read_all, tail};
-pub use redact::{redact_command, redact_url};
 pub use verify::{Broken, Verified, verify};

@@ -14,13 +14,8 @@ pub mod env {
     pub const HOME: &str = "CONSENTRY_HOME";
     /// What is logged: `info`, `debug`, or a filter such as `consentry_link=debug`.
     pub const LOG: &str = "CONSENTRY_LOG";
-    /// The machine's policy, instead of `/etc/consentry/policy.toml`. Only for tests: without effect unless the file
-    /// belongs to root.
-    pub const POLICY: &str = "CONSENTRY_POLICY";
     /// The key that `consentry stdio` shows to a running hub.
     pub const KEY: &str = "CONSENTRY_KEY";
-    /// The dialog's program, instead of the one beside `consentry`.
-    pub const DIALOG: &str = "CONSENTRY_DIALOG";
 }
 
 /// The state folder.

@@ -150,8 +150,14 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
             Worded { spec, meaning }
         }
         QuestionKind::Weaken { changes } => {
+            let only_keys = changes.iter().all(|change| change.starts_with("the key "));
             let spec = DialogSpec {
-                title: "Make Consentry less strict?".into(),
+                title: if only_keys {
+                    "Let a new key ask for control?"
+                } else {
+                    "Make Consentry less strict?"
+                }
+                .into(),
                 quote: None,
                 rows,
                 detail: Some(changes.join("\n")),
@@ -159,11 +165,11 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
                     "Settings or keys were changed. If you did not do this, keep the stricter ones.".into(),
                 ),
                 buttons: vec![
-                    button("reject", "Keep the stricter", ButtonStyle::Plain),
-                    button("allow", "Allow the change", ButtonStyle::Primary),
+                    button("reject", "Don't allow", ButtonStyle::Plain),
+                    button("allow", "Allow", ButtonStyle::Primary),
                 ],
                 seconds,
-                countdown: "The stricter stays in {} s.".into(),
+                countdown: "Denied in {} s.".into(),
             };
             Worded { spec, meaning: vec![("reject", Answer::Reject), ("allow", Answer::Allow)] }
         }

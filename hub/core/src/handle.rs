@@ -175,7 +175,16 @@ impl Hub {
     pub fn set_keys(&self, keys: KeyRing) {
         let gone: Vec<KeyName> = {
             let mut current = self.inner.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let stays = |old: &crate::KeyRecord| keys.0.iter().any(|new| new == old);
+            // A key that the owner has just approved is the same key; one that opened something and no longer does ends.
+            let stays = |old: &crate::KeyRecord| {
+                !old.approved
+                    || keys.0.iter().any(|new| {
+                        new.approved
+                            && new.name == old.name
+                            && new.digest == old.digest
+                            && new.kind == old.kind
+                    })
+            };
             let gone = current.0.iter().filter(|old| !stays(old)).map(|old| old.name.clone()).collect();
             *current = keys;
             gone

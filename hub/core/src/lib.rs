@@ -21,6 +21,7 @@ mod keys;
 mod live;
 mod permit;
 mod ports;
+mod redact;
 
 pub use actor::Which;
 pub use args::{ArgumentError, compact_schema, parse_args};
@@ -33,3 +34,4 @@ pub use permit::Permit;
 pub use ports::{
     Audit, AuditError, Dialog, DialogReport, KillSwitch, Memory, Notifier, Ports, Record, Weight,
 };
+pub use redact::redact_url;

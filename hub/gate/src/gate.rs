@@ -25,6 +25,8 @@ const SITE_DECLINED: Duration = Duration::from_secs(600);
 const RESULT_KEPT: Duration = Duration::from_secs(600);
 /// A dialog that has not ended so long after its window is taken for dead, and denied.
 const DIALOG_GRACE: Duration = Duration::from_secs(3);
+/// How long a question on top of a grant stands at least.
+const QUESTION_WINDOW: Duration = Duration::from_secs(30);
 /// How long a question about the owner's own settings stands.
 const WEAKEN_WINDOW: Duration = Duration::from_secs(60);
 
@@ -793,7 +795,8 @@ impl Gate {
         }
         let Some((dialog, question)) = self.queue.pop_front() else { return };
         let rules = question.asker.as_ref().and_then(|asker| self.rules.paths.get(&asker.path));
-        let window = rules.map_or(WEAKEN_WINDOW, |rules| rules.window);
+        // A question has a text that has to be read: it never stands shorter than that takes.
+        let window = rules.map_or(WEAKEN_WINDOW, |rules| rules.window.max(QUESTION_WINDOW));
         self.show_as(dialog, now, Asked::Question(question), window);
     }
 

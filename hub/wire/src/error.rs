@@ -30,9 +30,9 @@ macro_rules! error_codes {
 error_codes! {
     // Who is asking.
     /// No such key, or not for this path.
-    Unauthorized = "unauthorized", "use the key of this path: `consentry key list` shows their names";
+    Unauthorized = "unauthorized", "use a key that opens this path: the owner makes one with `consentry key add`";
     /// The key waits for the owner's click.
-    KeyNotApproved = "key_not_approved", "ask the owner to approve the key in the dialog at the machine";
+    KeyNotApproved = "key_not_approved", "ask the owner to click Allow in the dialog; it comes again every five minutes and when the hub starts";
     /// A key for this machine's own clients came through the tunnel.
     LocalKeyOnly = "local_key_only", "use the key of the path through the tunnel";
 
@@ -52,7 +52,7 @@ error_codes! {
     /// Another dialog is on the screen.
     DialogBusy = "dialog_busy", "wait for the dialog on the screen to be answered, then ask again";
     /// Too many grants live on this path.
-    TooManyGrants = "too_many_grants", "release_control a grant that is no longer needed";
+    TooManyGrants = "too_many_grants", "release_control one of yours that is no longer needed, or wait for another to end";
     /// Too many questions wait for the owner.
     TooManyQuestions = "too_many_questions", "wait for the owner to answer the ones that are open";
     /// The owner has locked the screen or walked away.
@@ -64,7 +64,7 @@ error_codes! {
     /// The purpose is too long or has too many sentences.
     BadPurpose = "bad_purpose", "say in one or two plain sentences, at most 280 characters, what you will do";
     /// The owner's rules or the machine's policy forbid it.
-    Forbidden = "forbidden", "the owner's settings forbid this";
+    Forbidden = "forbidden", "do without it; only the owner can change what is allowed, at the machine";
     /// The owner has not allowed this site.
     SiteNotAllowed = "site_not_allowed", "name the site in request_control, or do without it";
     /// The audit cannot be written, so nothing runs.
@@ -94,7 +94,7 @@ error_codes! {
 
     // The browser.
     /// No browser is linked.
-    ExtensionNotConnected = "extension_not_connected", "start the browser with the extension, or turn on chrome://inspect/#remote-debugging";
+    ExtensionNotConnected = "extension_not_connected", "ask the owner to start the browser with the extension; `consentry doctor` says what is missing";
     /// No browser of that name is linked.
     UnknownBrowser = "unknown_browser", "leave `browser` out, or use a name that list_tabs shows";
     /// The link broke while the call ran.

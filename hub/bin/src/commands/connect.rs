@@ -121,7 +121,7 @@ impl Connect {
                 Recipe::Json {
                     file: user.join(below).join("claude_desktop_config.json"),
                     below: "mcpServers",
-                    entry: json!({ &server: { "command": own, "args": ["stdio", self.path], "env": { env::KEY: key } } }),
+                    entry: json!({ &server: { "command": own, "args": ["stdio", self.path], "env": environment(key) } }),
                 }
             }
             Client::Cursor => Recipe::Json {
@@ -143,7 +143,7 @@ impl Connect {
             }
             Client::Codex => {
                 let own = std::env::current_exe().context("cannot tell where this program lies")?;
-                let entry = json!({ "command": own, "args": ["stdio", self.path], "env": { env::KEY: key } });
+                let entry = json!({ "command": own, "args": ["stdio", self.path], "env": environment(key) });
                 let table = json!({ "mcp_servers": { &server: entry } });
                 Recipe::Toml { file: user.join(".codex/config.toml"), table: toml::Table::try_from(table)? }
             }
@@ -234,6 +234,8 @@ fn write(file: &std::path::Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
+    // A configuration that is kept elsewhere and linked to stays a link.
+    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     write_private(file, text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -248,6 +250,15 @@ fn read_or_empty(file: &std::path::Path) -> anyhow::Result<String> {
 fn user_home() -> anyhow::Result<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     home.map(PathBuf::from).context("HOME is not set")
+}
+
+/// What the client has to start `consentry stdio` with.
+fn environment(key: &str) -> Value {
+    let mut environment = json!({ env::KEY: key });
+    if let Some(home) = std::env::var(env::HOME).ok().filter(|home| !home.is_empty()) {
+        environment[env::HOME] = json!(home);
+    }
+    environment
 }
 
 /// The port that clients are told, as it is written.

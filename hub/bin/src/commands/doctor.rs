@@ -165,12 +165,28 @@ fn registration(home: &Home) -> Vec<Finding> {
     };
     let mut wrong = Vec::new();
     let mut right = Vec::new();
+    let mut foreign = Vec::new();
     for entry in hosts::status(&user, Platform::CURRENT, &host) {
         match entry.outcome {
             Ok(State::Installed) => right.push(entry.browser.name()),
-            Ok(state) => wrong.push(format!("{}: {state:?}", entry.browser.name())),
+            Ok(State::Missing) => wrong.push(format!("{}: not registered", entry.browser.name())),
+            Ok(State::Stale { why }) => wrong.push(format!("{}: out of date, {why}", entry.browser.name())),
+            Ok(State::Foreign { .. }) => {
+                foreign.push(format!(
+                    "{}: the registration in {} is another installation's",
+                    entry.browser.name(),
+                    entry.folder.display()
+                ));
+            }
             Err(error) => wrong.push(format!("{}: {error}", entry.browser.name())),
         }
+    }
+    if !foreign.is_empty() {
+        return vec![bad(
+            "registration",
+            foreign.join("; "),
+            "remove that file if the other installation is gone, then `consentry extension register`",
+        )];
     }
     vec![if wrong.is_empty() && !relay.exists() && !right.is_empty() {
         bad("registration", "the relay is missing", "consentry extension register")

@@ -61,7 +61,12 @@ impl Status {
             say("  no browser is linked (`consentry doctor` says why)");
         }
         for warning in list(&state["warnings"]) {
-            say(format!("  ! {}", word(&warning["text"])));
+            let head = match warning["kind"].as_str() {
+                Some("pending") => "waits for your click: ",
+                Some("loose") => "looser than the default: ",
+                _ => "",
+            };
+            say(format!("  ! {head}{}", word(&warning["text"])));
         }
         Ok(code)
     }

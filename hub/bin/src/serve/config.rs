@@ -10,7 +10,7 @@ use consentry_config::{Home, KeyFile, KeyStore, Settings, write_private};
 use consentry_core::{Capability, KeyRing};
 use consentry_gate::KeyName;
 use consentry_mcp::{PathServer, Paths};
-use consentry_wire::PathName;
+use consentry_wire::{ErrorCode, PathName};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,9 @@ const POLICY: &str = "/etc/consentry/policy.toml";
 const SETTLE: Duration = Duration::from_millis(150);
 /// And without any sign of one, it is looked at this often.
 const SWEEP: Duration = Duration::from_secs(30);
+/// A question that nobody answered is asked again after so long, so many times.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
+const ASK_TIMES: u32 = 12;
 
 /// What holds, and what waits.
 #[derive(Debug)]
@@ -193,8 +196,7 @@ fn read_settings(home: &Home) -> anyhow::Result<Settings> {
 /// The machine's policy counts only when root alone can have written it.
 fn read_policy() -> anyhow::Result<Option<(PathBuf, String)>> {
     use std::os::unix::fs::MetadataExt as _;
-    let place =
-        std::env::var_os(consentry_config::env::POLICY).map_or_else(|| PathBuf::from(POLICY), PathBuf::from);
+    let place = PathBuf::from(POLICY);
     let metadata = match std::fs::metadata(&place) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -264,14 +266,19 @@ pub(crate) async fn follow(
     let (_keys_watcher, mut key_changes) = keys.map_or((None, None), |(w, c)| (Some(w), Some(c)));
     let mut asking = None;
     let mut asked: Vec<String> = Vec::new();
+    let mut times = 0;
+    let mut again = None;
     loop {
         apply(&running, &capabilities, &paths);
         let weaker = running.configuration.weaker(&home);
-        if weaker != asked {
+        let due = again.is_some_and(|at| tokio::time::Instant::now() >= at);
+        if weaker != asked || due {
+            // What was shown is no longer what would hold, or nobody saw it: a dialog has to say it.
+            times = if due && weaker == asked { times + 1 } else { 1 };
+            again = None;
             asked.clone_from(&weaker);
             running.configuration.lock().waiting.clone_from(&weaker);
             running.hub.touch();
-            // What was shown is no longer what would hold: another dialog has to say it.
             asking = (!weaker.is_empty()).then(|| Box::pin(ask(running.clone(), weaker)));
         }
         tokio::select! {
@@ -284,15 +291,26 @@ pub(crate) async fn follow(
                 }
             }
             _ = next(&mut key_changes) => tokio::time::sleep(SETTLE).await,
-            approved = wait_for(&mut asking) => {
+            answer = wait_for(&mut asking) => {
                 asking = None;
-                if !approved {
-                    tracing::info!("the stricter settings stay in force");
+                if answer == Approval::Unanswered && times < ASK_TIMES {
+                    again = Some(tokio::time::Instant::now() + ASK_AGAIN);
                 }
             }
             () = tokio::time::sleep(SWEEP) => {}
         }
     }
+}
+
+/// What the owner said to weaker settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Approval {
+    /// They hold.
+    Given,
+    /// The stricter ones stay, and nobody asks again.
+    Declined,
+    /// Nobody saw the question, or nobody answered.
+    Unanswered,
 }
 
 /// Reads everything again and puts it in force.
@@ -315,16 +333,18 @@ fn apply(running: &Running, capabilities: &[Arc<dyn Capability>], paths: &Paths)
 }
 
 /// Asks the owner, and writes the approval down.
-async fn ask(running: Running, changes: Vec<String>) -> bool {
+async fn ask(running: Running, changes: Vec<String>) -> Approval {
     if let Err(failure) = running.hub.approve(changes.clone()).await {
-        tracing::info!(code = %failure.code, "weaker settings were not approved");
-        return false;
+        tracing::info!(code = %failure.code, "weaker settings were not approved; the stricter ones stay");
+        return if failure.code == ErrorCode::Rejected { Approval::Declined } else { Approval::Unanswered };
     }
     match running.configuration.approve(&running.home, &changes) {
-        Ok(approved) => approved,
+        Ok(true) => Approval::Given,
+        // They changed while the dialog stood, so another one follows.
+        Ok(false) => Approval::Declined,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the approval cannot be kept");
-            false
+            Approval::Unanswered
         }
     }
 }
@@ -339,7 +359,7 @@ async fn next(changes: &mut Option<tokio::sync::mpsc::Receiver<PathBuf>>) -> Opt
     }
 }
 
-async fn wait_for(asking: &mut Option<std::pin::Pin<Box<impl Future<Output = bool>>>>) -> bool {
+async fn wait_for(asking: &mut Option<std::pin::Pin<Box<impl Future<Output = Approval>>>>) -> Approval {
     match asking {
         Some(asking) => asking.await,
         None => std::future::pending().await,

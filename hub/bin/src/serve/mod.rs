@@ -85,7 +85,7 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
     let control = listen(ports.control).await?;
 
     let (notifier, notifying) = Notifications::start();
-    let dialog_program = dialog_program()?;
+    let dialog_program = embedded::beside("consentry-dialog")?;
     let adapters = Ports {
         clock: Arc::new(SystemClock),
         dialog: Arc::new(DialogProcess::new(dialog_program.clone(), settings.machine.clone())),
@@ -187,13 +187,6 @@ async fn serve_http(listener: TcpListener, routes: Router, stop: CancellationTok
         .with_graceful_shutdown(stop.cancelled_owned())
         .await
         .context("a listener broke")
-}
-
-fn dialog_program() -> anyhow::Result<std::path::PathBuf> {
-    match std::env::var_os(consentry_config::env::DIALOG) {
-        Some(program) => Ok(program.into()),
-        None => embedded::beside("consentry-dialog"),
-    }
 }
 
 async fn stop_signal() -> &'static str {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consentry_core::{
     Annotations, Content, Effective, Permit, Tool, ToolAsk, ToolOutput, ToolSpec, compact_schema, parse_args,
+    redact_url,
 };
 use consentry_wire::forbidden::HubPorts;
 use consentry_wire::{Failure, TabId};
@@ -186,17 +187,7 @@ fn without_text(args: &Map<String, Value>, field: &str) -> Map<String, Value> {
 fn without_query(args: &Map<String, Value>, field: &str) -> Map<String, Value> {
     let mut kept = args.clone();
     if let Some(Value::String(address)) = kept.get_mut(field) {
-        let end = address.find(['?', '#']).unwrap_or(address.len());
-        if end < address.len() {
-            address.truncate(end);
-            address.push_str("?…");
-        }
-        if let Ok(mut url) = url::Url::parse(address)
-            && (!url.username().is_empty() || url.password().is_some())
-        {
-            let _ = (url.set_username(""), url.set_password(None));
-            *address = url.into();
-        }
+        *address = redact_url(address);
     }
     kept
 }
@@ -214,8 +205,8 @@ mod tests {
             json!({"text_chars": 8, "tab": "k3x9.1"})
         );
         for (address, kept) in [
-            ("https://example.com/a?token=c4n4ry", "https://example.com/a?…"),
-            ("https://u:c4n4ry@example.com/a#b", "https://example.com/a?…"),
+            ("https://example.com/a?token=c4n4ry", "https://example.com/a?token=…"),
+            ("https://u:c4n4ry@example.com/a#b", "https://example.com/a#…"),
             ("https://example.com/", "https://example.com/"),
         ] {
             let args = json!({ "url": address });

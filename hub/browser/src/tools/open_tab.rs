@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consentry_core::{Annotations, Content, Effective, ToolAsk};
+use consentry_core::{Annotations, Content, Effective, ToolAsk, redact_url};
 use consentry_wire::frame::{Op, TabInfo};
 use consentry_wire::{Failure, TabId};
 use schemars::JsonSchema;
@@ -54,7 +54,8 @@ impl BrowserTool for OpenTab {
 
     fn asks(args: &Map<String, Value>) -> ToolAsk {
         let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
-        ToolAsk { target: url.chars().take(200).collect(), text: format!("open {url}") }
+        // The audit keeps the target of a question.
+        ToolAsk { target: redact_url(url), text: format!("open {url}") }
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {

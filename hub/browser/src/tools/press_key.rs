@@ -4,10 +4,11 @@ use consentry_core::{Annotations, Content, Effective};
 use consentry_wire::{ErrorCode, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::click_element::{Seen, reaction};
 use super::navigate_tab::tab_id;
-use super::{ACTS, BrowserTool, Done, SCRIPT_LIMIT, target};
+use super::{ACTS, BrowserTool, Done, SCRIPT_LIMIT, target, without_text};
 use crate::keyboard::Stroke;
 use crate::outcome::{checked, guarded};
 use crate::page::{Caret, Focus, Observe, TargetBy, WhatHasFocus};
@@ -44,6 +45,12 @@ impl BrowserTool for PressKey {
     const TITLE: &'static str = "Press key";
     const DESCRIPTION: &'static str = "Presses a key or a chord in a tab, in the background.";
     const MARKS: Annotations = ACTS;
+
+    /// A key that types is typed text: the audit keeps that there was one.
+    fn summary(args: &Map<String, Value>) -> Map<String, Value> {
+        let key = args.get("key").and_then(Value::as_str).unwrap_or_default();
+        if key.chars().count() > 1 { args.clone() } else { without_text(args, "key") }
+    }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
         let stroke = Stroke::parse(&args.key, cfg!(target_os = "macos"))?;

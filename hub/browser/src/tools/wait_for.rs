@@ -6,10 +6,11 @@ use consentry_core::{Annotations, Content};
 use consentry_wire::{ErrorCode, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::navigate_tab::tab_id;
-use super::{BrowserTool, Done, READS};
+use super::{BrowserTool, Done, READS, without_query, without_text};
 use crate::page::{Ref, Wait, WaitFor};
 use crate::session::Hands;
 
@@ -62,6 +63,10 @@ impl BrowserTool for WaitForTool {
     const DESCRIPTION: &'static str =
         "Waits until a text, an element or an address is there, or gone. Give one of them.";
     const MARKS: Annotations = READS;
+
+    fn summary(args: &Map<String, Value>) -> Map<String, Value> {
+        without_query(&without_text(args, "text"), "url")
+    }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
         let timeout_ms = args.timeout_ms.unwrap_or(DEFAULT_MS);
