@@ -74,6 +74,6 @@ fn ended(grant: &GrantView, reason: EndReason) -> Notice {
     };
     Notice {
         title: format!("{} no longer uses the {} path", grant.key, grant.path),
-        body: format!("{why} {} calls.", grant.calls),
+        body: format!("{why} Calls: {}.\n“{}”", grant.calls, grant.purpose),
     }
 }

@@ -62,8 +62,9 @@ pub(crate) fn page(
     port: u16,
     sessions: &Sessions,
 ) -> Result<(), Refused> {
-    if let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok())
-        && !["127.0.0.1", "localhost", "[::1]"].iter().any(|name| origin == format!("http://{name}:{port}"))
+    let own = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("http://{name}:{port}"));
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !own.iter().any(|own| origin == own.as_str())
     {
         return Err(Refused::Origin);
     }

@@ -10,7 +10,7 @@ use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -81,6 +81,8 @@ impl std::fmt::Debug for ControlConfig {
 pub fn router(config: ControlConfig, doors: Router) -> Router {
     let page = Router::new()
         .route("/", get(index))
+        .route("/style.css", get(|| async { asset(STYLE, "text/css; charset=utf-8") }))
+        .route("/page.js", get(|| async { asset(SCRIPT, "text/javascript; charset=utf-8") }))
         .route("/state.json", get(state))
         .route("/grants/{label}/log.json", get(grant_log))
         .route("/events", get(stream))
@@ -93,8 +95,6 @@ pub fn router(config: ControlConfig, doors: Router) -> Router {
         .merge(page)
         .route("/open", get(open))
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/style.css", get(|| async { asset(STYLE, "text/css; charset=utf-8") }))
-        .route("/page.js", get(|| async { asset(SCRIPT, "text/javascript; charset=utf-8") }))
         .with_state(config.clone())
         .merge(doors)
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here\n") })
@@ -102,10 +102,10 @@ pub fn router(config: ControlConfig, doors: Router) -> Router {
 }
 
 async fn need_address(State(config): State<ControlConfig>, request: Request, next: Next) -> Response {
-    if let Err(refused) = guard::address(request.headers(), config.port) {
-        return refuse(refused);
-    }
-    let mut response = next.run(request).await;
+    let mut response = match guard::address(request.headers(), config.port) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refuse(refused),
+    };
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -178,8 +178,11 @@ struct Kill {
     label: Option<String>,
 }
 
-async fn kill(State(config): State<ControlConfig>, Json(kill): Json<Kill>) -> Response {
-    answer(config.actions.kill(kill.label).await)
+async fn kill(State(config): State<ControlConfig>, Json(kill): Json<Map<String, Value>>) -> Response {
+    match read::<Kill>(kill) {
+        Ok(kill) => answer(config.actions.kill(kill.label).await),
+        Err(message) => answer(Err(message)),
+    }
 }
 
 async fn disable(State(config): State<ControlConfig>) -> Response {
@@ -190,8 +193,16 @@ async fn enable(State(config): State<ControlConfig>) -> Response {
     answer(config.actions.enable().await)
 }
 
-async fn forget(State(config): State<ControlConfig>, Json(site): Json<ForgetSite>) -> Response {
-    answer(config.actions.forget(site).await)
+async fn forget(State(config): State<ControlConfig>, Json(site): Json<Map<String, Value>>) -> Response {
+    match read::<ForgetSite>(site) {
+        Ok(site) => answer(config.actions.forget(site).await),
+        Err(message) => answer(Err(message)),
+    }
+}
+
+/// Reads an object and nothing else: a list would be taken for its fields in order.
+fn read<T: serde::de::DeserializeOwned>(object: Map<String, Value>) -> Result<T, String> {
+    serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())
 }
 
 fn answer(result: Result<Value, String>) -> Response {
