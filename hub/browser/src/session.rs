@@ -117,8 +117,13 @@ impl<'a> Hands<'a> {
 
 impl PageSession<'_> {
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
-        let op = Op::Attach { tab: self.tab.number };
-        let tree = self.hands.op(&self.tab.profile, op).await?;
+        let attach = || self.hands.op(&self.tab.profile, Op::Attach { tab: self.tab.number });
+        let tree = match attach().await {
+            // A tab that was just made can lose its first attachment while its page gets a process. Attaching does
+            // nothing that could be done twice.
+            Err(failure) if failure.code == ErrorCode::BrowserError => attach().await?,
+            tree => tree?,
+        };
         self.hands.tabs.attached(&self.tab, self.hands.permit.label(), &tree);
         Ok(())
     }

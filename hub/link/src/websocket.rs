@@ -19,6 +19,10 @@ use crate::session::{self, LinkEnd, Pipe};
 const INTRODUCTION: Duration = Duration::from_secs(5);
 /// The proof is wrong.
 const WRONG_PROOF: u16 = 4003;
+/// The other side ended it: no code of ours, and nothing to be sent any more.
+const GONE: u16 = 1006;
+const WRONG_TOKEN: &str =
+    "the extension's token is not ours: copy it again, `consentry extension token` shows it";
 /// A message that is none of the protocol.
 const BAD_FRAME: u16 = 4002;
 
@@ -79,8 +83,11 @@ async fn introduce(door: &Door, socket: &mut WebSocket) -> Result<(), (u16, &'st
     let text = serde_json::to_string(&answer).unwrap_or_default();
     let sent = socket.send(Message::Text(text.into())).await;
     sent.map_err(|_| (BAD_FRAME, "the extension went away"))?;
-    let response = receive(socket).await?;
-    proof.finish(&response).map_err(|_| (WRONG_PROOF, "the extension's token is not ours"))
+    // An extension checks us first and says nothing more to a hub with another token than its own.
+    let response = receive(socket)
+        .await
+        .map_err(|(code, why)| if code == GONE { (WRONG_PROOF, WRONG_TOKEN) } else { (code, why) })?;
+    proof.finish(&response).map_err(|_| (WRONG_PROOF, WRONG_TOKEN))
 }
 
 async fn receive(socket: &mut WebSocket) -> Result<Handshake, (u16, &'static str)> {
@@ -88,6 +95,7 @@ async fn receive(socket: &mut WebSocket) -> Result<Handshake, (u16, &'static str
         Some(Ok(Message::Text(text))) => {
             serde_json::from_str(&text).map_err(|_| (BAD_FRAME, "the handshake was expected"))
         }
+        Some(Ok(Message::Close(_)) | Err(_)) | None => Err((GONE, "the extension went away")),
         _ => Err((BAD_FRAME, "the handshake was expected")),
     }
 }

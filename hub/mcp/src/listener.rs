@@ -94,13 +94,27 @@ async fn enter(State(door): State<Arc<Door>>, Path(path): Path<String>, mut requ
         }
     }
     let service = door.service(&path, server);
-    service.handle(request).await.map(Body::new)
+    let json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let response = service.handle(request).await.map(Body::new);
+    // The library answers a body that it cannot read as if its kind were wrong.
+    if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE { unreadable() } else { response }
 }
 
 impl Door {
     /// Loopback by name or number, or the tunnel's own name.
     fn host(&self, headers: &HeaderMap) -> Result<Via, Box<Response>> {
-        let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if hosts.next().is_some() {
+            return Err(Box::new(refuse(
+                StatusCode::FORBIDDEN,
+                ErrorCode::Forbidden,
+                "there is more than one Host",
+            )));
+        }
         let forwarded = ["cf-connecting-ip", "cf-ray", "x-forwarded-for", "forwarded"];
         let proxied = forwarded.iter().any(|name| headers.contains_key(*name));
         let (name, port) = match host.rsplit_once(':') {
@@ -150,6 +164,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, secret) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+/// A message that is none, in the protocol's own words.
+fn unreadable() -> Response {
+    let error = json!({ "code": -32700, "message": "the body is no JSON-RPC message" });
+    (StatusCode::BAD_REQUEST, axum::Json(json!({ "jsonrpc": "2.0", "id": null, "error": error })))
+        .into_response()
 }
 
 fn refuse(status: StatusCode, code: ErrorCode, message: &str) -> Response {

@@ -6,9 +6,7 @@ use consentry_core::Which;
 use consentry_gate::{Answer, EndReason};
 use serde_json::{Value, json};
 
-use crate::scene::{
-    AGENT, OLD_VERSION, OTHER, SHELL_GATEWAY, Scene, VERSIONS, failure, result, until,
-};
+use crate::scene::{AGENT, OLD_VERSION, OTHER, SHELL_GATEWAY, Scene, VERSIONS, failure, result, until};
 
 #[tokio::test]
 async fn every_tool_but_the_first_takes_a_grant_and_says_so_in_its_schema() {
@@ -114,7 +112,8 @@ async fn an_argument_that_is_not_right_is_refused_with_its_field_and_what_is_all
         ("count", json!(300), "integer from 1 to 10"),
         ("count", json!("three"), "integer from 1 to 10"),
     ] {
-        let failure = failure(&scene.call(OLD_VERSION, "echo", json!({ "grant_id": grant_id, name: value })).await);
+        let failure =
+            failure(&scene.call(OLD_VERSION, "echo", json!({ "grant_id": grant_id, name: value })).await);
         assert_eq!((&failure["code"], &failure["field"]), (&json!("invalid_argument"), &json!(name)));
         assert_eq!(failure["allowed"], json!(allowed));
         assert_eq!(failure["outcome"], json!("not_started"));
@@ -130,7 +129,9 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known() {
         let failure = failure(&answer);
         assert_eq!(failure["code"], json!("unknown_tool"), "{name}");
         let allowed = failure["allowed"].as_str().unwrap();
-        assert!(allowed.starts_with("request_control, release_control, echo, ") && allowed.contains("wait_for"));
+        assert!(
+            allowed.starts_with("request_control, release_control, echo, ") && allowed.contains("wait_for")
+        );
     }
 }
 

@@ -92,7 +92,8 @@ async fn without_a_token_for_progress_the_answer_is_plain_json() {
     let scene = Scene::listening().await;
     for version in VERSIONS {
         scene.fakes.owner.will(Answer::Allow);
-        let reply = scene.send(scene.calling(version, "request_control", json!({ "purpose": PURPOSE }))).await;
+        let reply =
+            scene.send(scene.calling(version, "request_control", json!({ "purpose": PURPOSE }))).await;
         assert!(reply.kind().starts_with("application/json"), "{}", reply.kind());
         let granted = result(&reply);
         let structured = &granted["structuredContent"];
@@ -129,7 +130,11 @@ async fn a_request_that_is_not_right_is_refused_with_the_field_and_nobody_is_ask
         (json!({ "purpose": "x".repeat(281) }), "bad_purpose", "purpose"),
         (json!({ "purpose": "One. Two. Three." }), "bad_purpose", "purpose"),
         (json!({ "purpose": PURPOSE, "sites": ["co.uk"] }), "invalid_argument", "sites[0]"),
-        (json!({ "purpose": PURPOSE, "sites": ["example.com", "chrome://flags"] }), "invalid_argument", "sites[1]"),
+        (
+            json!({ "purpose": PURPOSE, "sites": ["example.com", "chrome://flags"] }),
+            "invalid_argument",
+            "sites[1]",
+        ),
         (json!({ "purpose": PURPOSE, "caller": "x".repeat(61) }), "invalid_argument", "caller"),
         (json!({ "purpose": PURPOSE, "minutes": "long" }), "invalid_argument", "minutes"),
         (json!({ "purpose": PURPOSE, "force": true }), "invalid_argument", "force"),

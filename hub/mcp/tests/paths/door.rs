@@ -6,9 +6,7 @@ use consentry_core::KeyRing;
 use serde_json::json;
 
 use crate::http::{Reply, With as _, post};
-use crate::scene::{
-    AGENT, GATEWAY, NEW, OLD_VERSION, OTHER, SHELL_GATEWAY, Scene, TUNNEL, keys, until,
-};
+use crate::scene::{AGENT, GATEWAY, NEW, OLD_VERSION, OTHER, SHELL_GATEWAY, Scene, TUNNEL, keys, until};
 
 /// A request that reaches a handler as it is.
 fn list(scene: &Scene) -> Request<Body> {

@@ -33,7 +33,11 @@ async fn three_hundred_calls_at_once_all_get_a_typed_answer() {
             let failure = failure(answer);
             assert!(allowed.contains(&failure["code"].as_str().unwrap()), "{n}: {failure}");
         } else {
-            assert_eq!(answer["structuredContent"]["got"]["tab"], json!(n.to_string()), "somebody else's answer");
+            assert_eq!(
+                answer["structuredContent"]["got"]["tab"],
+                json!(n.to_string()),
+                "somebody else's answer"
+            );
             done += 1;
         }
     }
@@ -94,7 +98,8 @@ async fn what_is_no_message_is_a_protocol_error_and_the_server_goes_on() {
         let request = scene.post(Body::from(body.to_vec())).with("authorization", &format!("Bearer {AGENT}"));
         let reply = scene.send(request).await;
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
-        let in_band = serde_json::from_str::<Value>(&reply.body).is_ok_and(|body| body["error"]["code"].is_i64());
+        let in_band =
+            serde_json::from_str::<Value>(&reply.body).is_ok_and(|body| body["error"]["code"].is_i64());
         assert!((400..500).contains(&reply.status) || in_band, "{shown}: {} {}", reply.status, reply.body);
         let answer = scene.call(OLD_VERSION, "echo", json!({ "grant_id": grant_id })).await;
         assert_ne!(answer["isError"], json!(true), "after {shown}");

@@ -104,8 +104,7 @@ impl Scene {
         let stop = CancellationToken::new();
         let shell: PathName = "shell".parse().unwrap();
         let all = BTreeMap::from([(PathName::browser(), rules()), (shell, rules())]);
-        let (hub, actor) =
-            Hub::start(fakes.ports(), Rules { paths: all }, keys(), Vec::new(), stop.clone());
+        let (hub, actor) = Hub::start(fakes.ports(), Rules { paths: all }, keys(), Vec::new(), stop.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(actor);
         let seen = Arc::new(Seen::default());

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use consentry_core::{
-    Annotations, Capability, Content, Effective, Permit, Tool, ToolOutput, ToolSpec, compact_schema, parse_args,
+    Annotations, Capability, Content, Effective, Permit, Tool, ToolOutput, ToolSpec, compact_schema,
+    parse_args,
 };
 use consentry_wire::{Epoch, ErrorCode, Failure, PathName};
 use schemars::JsonSchema;

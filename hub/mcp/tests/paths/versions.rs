@@ -73,7 +73,12 @@ async fn tools_are_listed_and_called_in_both() {
 async fn the_newer_version_says_how_long_a_list_is_fresh_and_whose_it_is() {
     let scene = Scene::listening().await;
     let list = result(&scene.send(scene.message(NEW_VERSION, "tools/list", json!({}))).await);
-    assert!(list["ttlMs"].is_u64() && list["cacheScope"].is_string(), "{:?} {:?}", list["ttlMs"], list["cacheScope"]);
+    assert!(
+        list["ttlMs"].is_u64() && list["cacheScope"].is_string(),
+        "{:?} {:?}",
+        list["ttlMs"],
+        list["cacheScope"]
+    );
     assert_eq!(list["resultType"], json!("complete"));
     let older = result(&scene.send(scene.message(OLD_VERSION, "tools/list", json!({}))).await);
     assert!(older["resultType"].is_null());
@@ -92,7 +97,10 @@ async fn a_request_of_the_newer_version_has_to_be_whole() {
             let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {} }).to_string();
             list().map(|_| body.into())
         }),
-        ("another tool in the header", scene.calling(NEW_VERSION, "echo", json!({})).with("mcp-name", "read_page")),
+        (
+            "another tool in the header",
+            scene.calling(NEW_VERSION, "echo", json!({})).with("mcp-name", "read_page"),
+        ),
         ("no tool in the header", scene.calling(NEW_VERSION, "echo", json!({})).without("mcp-name")),
     ];
     for (what, request) in answers {
@@ -106,7 +114,8 @@ async fn a_request_of_the_newer_version_has_to_be_whole() {
 #[tokio::test]
 async fn a_version_that_nobody_speaks_is_a_protocol_error() {
     let scene = Scene::listening().await;
-    let older = scene.message(OLD_VERSION, "tools/list", json!({})).with("mcp-protocol-version", "1999-01-01");
+    let older =
+        scene.message(OLD_VERSION, "tools/list", json!({})).with("mcp-protocol-version", "1999-01-01");
     assert_eq!(scene.status(older).await, 400);
     let mut params = json!({ "_meta": {} });
     for (name, value) in [
