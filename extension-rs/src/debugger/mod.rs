@@ -175,6 +175,8 @@ impl Debugger {
         let mut calls = vec![
             send(tab, session, "Page.enable", &json!({})),
             send(tab, session, "Runtime.enable", &json!({})),
+            // Tells of a renderer that crashed, which answers nothing any more.
+            send(tab, session, "Inspector.enable", &json!({})),
         ];
         if session.is_none() {
             // Without it keys and the first click are dropped in a background tab.

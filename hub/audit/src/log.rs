@@ -17,6 +17,9 @@ pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000
 /// How long a light line may wait for the disk.
 const SYNC_WITHIN: Duration = Duration::from_millis(200);
 
+/// The longest line in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
 /// How large the audit may become.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -120,7 +123,14 @@ impl State {
         line.insert("kind".into(), json!(record.kind));
         line.extend(record.fields.into_iter().filter(|(_, value)| !value.is_null()));
         line.insert("prev".into(), json!(self.last_hash));
-        let text = Value::Object(line).to_string();
+        let mut text = Value::Object(line.clone()).to_string();
+        if text.len() > MAX_LINE {
+            // Its writers keep lines short; one that is not loses its longest fields and says so.
+            for value in line.values_mut().filter(|value| value.to_string().len() > MAX_LINE / 64) {
+                *value = json!("… (too long for the audit)");
+            }
+            text = Value::Object(line).to_string();
+        }
         let hash = hash(&text);
         let text = text + "\n";
         if self.length > 0 && self.length + text.len() as u64 > self.limits.bytes {

@@ -92,6 +92,19 @@ fn what_a_crash_cut_off_is_marked_and_the_chain_goes_on() {
 }
 
 #[test]
+fn a_line_that_is_far_too_long_loses_its_longest_field_and_the_audit_opens_again() {
+    let scene = Scene::new();
+    let log = AuditLog::open(&scene.path, Limits::default()).unwrap();
+    let fields = [("tool", json!("read_page")), ("args", json!("x".repeat(6_000_000)))];
+    log.append(Record::new("call", fields), Weight::Light).unwrap();
+    assert!(std::fs::metadata(&scene.path).unwrap().len() < 1000);
+    drop(log);
+    scene.write(Limits::default(), 1);
+    assert!(verify(&scene.path).unwrap().is_ok());
+    assert_eq!(read_all(&scene.path).unwrap()[0].fields["tool"], json!("read_page"));
+}
+
+#[test]
 fn a_file_that_is_open_to_others_or_not_ours_is_refused() {
     let scene = Scene::new();
     scene.write(Limits::default(), 1);

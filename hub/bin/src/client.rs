@@ -13,7 +13,7 @@ use rand::RngExt as _;
 use serde_json::Value;
 
 /// How long the hub may take for one reply.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(15);
 
 /// No hub listens.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,12 @@ impl Client {
 
     fn receive<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
         let mut line = String::new();
-        if self.reader.read_line(&mut line).context("the hub does not answer")? == 0 {
+        if self
+            .reader
+            .read_line(&mut line)
+            .context("the hub does not answer; `consentry disable` stops everything all the same")?
+            == 0
+        {
             return Ok(None);
         }
         Ok(Some(serde_json::from_str(&line).context("the hub answered something unexpected")?))

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::page::{Call, SCRIPT};
 use crate::seam::{Browser, BrowserInfo};
-use crate::tabs::{Tab, Tabs};
+use crate::tabs::{PageDialog, Tab, Tabs, Trouble};
 
 /// How long one thing in a browser may take.
 const OP_LIMIT: Duration = Duration::from_secs(20);
@@ -117,7 +117,9 @@ impl<'a> Hands<'a> {
 
 impl PageSession<'_> {
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
-        let attach = || self.hands.op(&self.tab.profile, Op::Attach { tab: self.tab.number });
+        self.hands.tabs.expect(&self.tab);
+        let op = || self.hands.op(&self.tab.profile, Op::Attach { tab: self.tab.number });
+        let attach = || self.unless_troubled(op());
         let tree = match attach().await {
             // A tab that was just made can lose its first attachment while its page gets a process. Attaching does
             // nothing that could be done twice.
@@ -160,10 +162,22 @@ impl PageSession<'_> {
         .next("call list_tabs")
     }
 
-    /// The tab's own document as it is now.
+    /// The tab's own document as it is now. When the owner was asked about this call, it has to be where they were
+    /// shown that it is.
     pub(crate) fn document(&self) -> Result<DocumentId, Failure> {
-        let tab = &self.tab;
-        self.hands.tabs.main(tab).ok_or_else(|| self.lost())
+        let main = self.look(|tab| {
+            tab.documents
+                .main()
+                .map(|main| (main.document.clone(), main.origin.as_ref().map(ToString::to_string)))
+        })?;
+        let (document, origin) = main.ok_or_else(|| self.lost())?;
+        match self.hands.permit.asked() {
+            Some(asked) if origin.as_deref() != Some(asked) => {
+                let message = "the page went to another site after the owner was asked about this one";
+                Err(Failure::new(ErrorCode::DocumentChanged, message))
+            }
+            _ => Ok(document),
+        }
     }
 
     /// Where the document comes from, for envelopes and the audit.
@@ -205,19 +219,40 @@ impl PageSession<'_> {
             params,
             document: document.cloned(),
         };
-        let dialog = self.hands.tabs.until(&self.tab, |tab| tab.dialog.clone());
+        self.unless_troubled(self.hands.op(&self.tab.profile, op)).await
+    }
+
+    /// Waits for something that the page has to answer. While it shows a dialog of its own, or when its renderer has
+    /// crashed, it answers nothing.
+    async fn unless_troubled<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::select! {
             biased;
-            dialog = dialog => Err(match dialog {
-                Some(dialog) => {
-                    let kind: String = dialog.kind.chars().filter(char::is_ascii_alphabetic).take(20).collect();
-                    let message = format!("the page shows a dialog of its own: {kind}");
-                    let said: String = dialog.message.chars().take(500).collect();
-                    Failure::new(ErrorCode::PageDialogOpen, message).said(said).maybe_done()
+            trouble = self.hands.tabs.until(&self.tab, |tab| tab.trouble()) => Err(match trouble {
+                Some(Trouble::Dialog(dialog)) => dialog_open(&dialog),
+                Some(Trouble::Crashed) => {
+                    Failure::new(ErrorCode::TabCrashed, format!("the page of {} crashed", self.tab)).maybe_done()
                 }
                 None => self.lost().maybe_done(),
             }),
-            answer = self.hands.op(&self.tab.profile, op) => answer,
+            answer = work => answer,
+        }
+    }
+
+    /// Waits until something about the tab is so; `None` when `limit` passes first. A dialog of the page ends the
+    /// wait: it would hold back whatever is waited for.
+    pub(crate) async fn wait<T>(
+        &self,
+        limit: Duration,
+        mut look: impl FnMut(&mut Tab) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let found = self.hands.tabs.until(&self.tab, |tab| match tab.dialog.clone() {
+            Some(dialog) => Some(Err(dialog_open(&dialog))),
+            None => look(tab).map(Ok),
+        });
+        let limit = self.hands.permit.time_left(limit);
+        match tokio::time::timeout(limit, self.hands.permit.during(found)).await {
+            Err(_) => Ok(None),
+            Ok(found) => found?.ok_or_else(|| self.lost())?.map(Some),
         }
     }
 
@@ -305,16 +340,19 @@ impl PageSession<'_> {
         before: Option<&DocumentId>,
         limit: Duration,
     ) -> Result<bool, Failure> {
-        let loaded = self.hands.tabs.until(&self.tab, |tab| {
+        let loaded = self.wait(limit, |tab| {
             let now = tab.documents.main().map(|frame| &frame.document);
             (now.is_some() && now != before && !tab.loading).then_some(())
         });
-        match tokio::time::timeout(self.hands.permit.time_left(limit), self.hands.permit.during(loaded)).await
-        {
-            Err(_) => Ok(false),
-            Ok(waited) => waited?.map(|()| true).ok_or_else(|| self.lost()),
-        }
+        Ok(loaded.await?.is_some())
     }
+}
+
+fn dialog_open(dialog: &PageDialog) -> Failure {
+    let kind: String = dialog.kind.chars().filter(char::is_ascii_alphabetic).take(20).collect();
+    let said: String = dialog.message.chars().take(500).collect();
+    let message = format!("the page shows a dialog of its own: {kind}");
+    Failure::new(ErrorCode::PageDialogOpen, message).said(said).maybe_done()
 }
 
 pub(crate) fn unknown_tab(tab: &TabId) -> Failure {

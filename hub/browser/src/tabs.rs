@@ -46,6 +46,15 @@ pub(crate) struct PageDialog {
     pub(crate) message: String,
 }
 
+/// Why a page answers nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It shows a dialog of its own.
+    Dialog(PageDialog),
+    /// Its renderer crashed.
+    Crashed,
+}
+
 impl Default for Tab {
     fn default() -> Self {
         Self {
@@ -151,6 +160,11 @@ impl Tabs {
         tabs
     }
 
+    /// A tab is about to be attached: what its page says meanwhile is heard.
+    pub(crate) fn expect(&self, tab: &TabId) {
+        self.lock().tabs.entry(tab.clone()).or_default();
+    }
+
     /// A grant holds a tab from now on, whose frames the browser has just told.
     pub(crate) fn attached(&self, tab: &TabId, label: &GrantLabel, frame_tree: &Value) {
         let mut state = self.lock();
@@ -184,14 +198,15 @@ impl Tabs {
             changes.changed().await.ok()?;
         }
     }
-
-    /// The tab's own document.
-    pub(crate) fn main(&self, tab: &TabId) -> Option<DocumentId> {
-        self.with(tab, |tab| tab.documents.main().map(|frame| frame.document.clone()))?
-    }
 }
 
 impl Tab {
+    /// Why the page answers nothing, if so.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let dialog = self.dialog.clone().map(Trouble::Dialog);
+        dialog.or_else(|| self.crashed.then_some(Trouble::Crashed))
+    }
+
     fn event(&mut self, session: Option<&str>, method: &str, params: &Value) {
         self.documents.event(session, method, params);
         let main = || self.documents.main().map(|frame| frame.document.frame.clone());

@@ -126,6 +126,10 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
         }
         QuestionKind::Tool { tool, target, text, for_grant } => {
             rows.push(row("Tool", tool));
+            let (lines, chars) = (text.lines().count(), text.chars().count());
+            if lines > 1 || chars > 200 {
+                rows.push(row("Length", &format!("{lines} lines, {chars} characters: scroll to the end")));
+            }
             if !target.is_empty() {
                 rows.push(row("On", target));
             }
@@ -141,8 +145,9 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
                 title: "Let the agent do this?".into(),
                 quote,
                 rows,
-                detail: Some(text.clone()),
-                warning: None,
+                detail: Some(without_gaps(text)),
+                warning: for_grant
+                    .then(|| "“Allow for this grant” holds on every site of the grant until it ends.".into()),
                 buttons,
                 seconds,
                 countdown,
@@ -174,6 +179,45 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
             Worded { spec, meaning: vec![("reject", Answer::Reject), ("allow", Answer::Allow)] }
         }
     }
+}
+
+/// The text with its gaps closed: what matters must not hide below empty lines or behind a run of spaces.
+fn without_gaps(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut empty = 0;
+    for line in text.lines().chain(std::iter::once("\u{0}")) {
+        if line.trim().is_empty() {
+            empty += 1;
+            continue;
+        }
+        match std::mem::take(&mut empty) {
+            0 => {}
+            1 => out.push(String::new()),
+            many => out.push(format!("… {many} empty lines …")),
+        }
+        if line != "\u{0}" {
+            out.push(close_spaces(line));
+        }
+    }
+    out.join("\n")
+}
+
+fn close_spaces(line: &str) -> String {
+    let mut out = String::new();
+    let mut spaces = 0;
+    // The end of the line closes the last run.
+    for c in line.trim_end().chars() {
+        if c.is_whitespace() {
+            spaces += 1;
+            continue;
+        }
+        match std::mem::take(&mut spaces) {
+            few @ 0..=24 => out.extend(std::iter::repeat_n(' ', few)),
+            many => out.push_str(&format!(" … {many} spaces … ")),
+        }
+        out.push(c);
+    }
+    out
 }
 
 fn site_warning(site: &str) -> String {
@@ -256,6 +300,16 @@ mod tests {
         ];
         let words: Vec<DialogSpec> = all.iter().map(|shown| word(shown, "desk").spec).collect();
         insta::assert_json_snapshot!("words", words);
+    }
+
+    #[test]
+    fn nothing_hides_below_empty_lines_or_behind_spaces() {
+        let script = format!("document.title{};{}fetch('//evil')", "\n".repeat(300), " ".repeat(5000));
+        assert_eq!(
+            without_gaps(&script),
+            "document.title\n… 299 empty lines …\n; … 5000 spaces … fetch('//evil')"
+        );
+        assert_eq!(without_gaps("if (a) {\n    b\n\n}"), "if (a) {\n    b\n\n}");
     }
 
     #[test]

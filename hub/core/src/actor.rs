@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::capability::ToolAsk;
+use crate::capability::{Site, ToolAsk};
 use crate::handle::Hub;
 use crate::keys::Client;
 use crate::live::{Live, LiveGrant, Status};
@@ -57,7 +57,8 @@ pub(crate) struct Call {
     pub(crate) id: Option<GrantId>,
     pub(crate) tool: &'static str,
     pub(crate) changes: bool,
-    pub(crate) ask: ToolAsk,
+    /// What the owner would be shown, or what is wrong with the arguments.
+    pub(crate) ask: Result<ToolAsk, Failure>,
     pub(crate) summary: Map<String, Value>,
     pub(crate) deadline: Instant,
 }
@@ -429,26 +430,30 @@ impl Actor {
                 return;
             }
         };
+        let ask = match &call.ask {
+            Ok(ask) => ask.clone(),
+            Err(failure) => return self.refuse(now, &call, &admitted, failure.clone(), reply),
+        };
         match self.gate.tool(&admitted.label, call.tool, call.changes) {
             ToolVerdict::Allowed => {
-                let _ = reply.send(self.permit(&call, &admitted));
+                let _ = reply.send(self.permit(&call, &admitted, None));
             }
             ToolVerdict::Off => {
-                self.gate.finished(now, &admitted.label);
                 let message = format!("the owner switched {} off", call.tool);
-                let failure = Failure::new(ErrorCode::Forbidden, message);
-                self.append(refusal(&call, Some(&admitted.label), &failure), Weight::Light);
-                let _ = reply.send(Err(failure));
+                self.refuse(now, &call, &admitted, Failure::new(ErrorCode::Forbidden, message), reply);
+            }
+            ToolVerdict::Ask if ask.site == Some(Site::Unknown) => {
+                let message = "the owner is asked about this tool, and cannot be shown the site before the tab was read";
+                let failure =
+                    Failure::new(ErrorCode::NotActionable, message).next("call read_page on the tab first");
+                self.refuse(now, &call, &admitted, failure, reply);
             }
             ToolVerdict::Ask => {
-                let text = if call.ask.is_empty() {
-                    Value::Object(call.summary.clone()).to_string()
-                } else {
-                    call.ask.text.clone()
-                };
+                let text =
+                    if ask.is_empty() { Value::Object(call.summary.clone()).to_string() } else { ask.text };
                 let kind = QuestionKind::Tool {
                     tool: call.tool.to_owned(),
-                    target: call.ask.target.clone(),
+                    target: ask.target,
                     text,
                     for_grant: call.tool != "computer_use",
                 };
@@ -473,6 +478,19 @@ impl Actor {
         Ok(admitted)
     }
 
+    fn refuse(
+        &mut self,
+        now: Now,
+        call: &Call,
+        admitted: &Admitted,
+        failure: Failure,
+        reply: Reply<Result<Permit, Failure>>,
+    ) {
+        self.gate.finished(now, &admitted.label);
+        self.append(refusal(call, Some(&admitted.label), &failure), Weight::Light);
+        let _ = reply.send(Err(failure));
+    }
+
     fn key_still_holds(&self, client: &Client) -> Result<(), Failure> {
         if self.hub.holds(client) {
             Ok(())
@@ -482,7 +500,7 @@ impl Actor {
     }
 
     /// The last two steps: the audit line, then the permit.
-    fn permit(&mut self, call: &Call, admitted: &Admitted) -> Result<Permit, Failure> {
+    fn permit(&mut self, call: &Call, admitted: &Admitted, asked: Option<String>) -> Result<Permit, Failure> {
         let Some(cancel) = self.cancellations.get(&admitted.label).cloned() else {
             return Err(Failure::new(ErrorCode::GrantEnded, "the grant has ended"));
         };
@@ -512,6 +530,7 @@ impl Actor {
             deadline: call.deadline.min(Instant::now() + left),
             cancel: cancel.child_token(),
             sequence,
+            asked,
             finished: false,
         })
     }
@@ -697,7 +716,11 @@ impl Actor {
                     let _ = reply.send(refused.map_or(Ok(()), Err));
                 }
                 (Waiter::Admit { call, admitted, reply }, None) => {
-                    let _ = reply.send(self.permit(&call, &admitted));
+                    let asked = match call.ask.as_ref().ok().and_then(|ask| ask.site.clone()) {
+                        Some(Site::Known(origin)) => Some(origin),
+                        Some(Site::Unknown) | None => None,
+                    };
+                    let _ = reply.send(self.permit(&call, &admitted, asked));
                 }
                 (Waiter::Admit { call, admitted, reply }, Some(failure)) => {
                     self.gate.finished(now, &admitted.label);

@@ -38,13 +38,24 @@ pub struct ToolSpec {
     pub annotations: Annotations,
 }
 
-/// What the owner is asked when a tool has a switch: the target and the full text.
+/// What the owner is asked when a tool has a switch, and what an answer is bound to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolAsk {
     /// What it would act upon.
     pub target: String,
     /// The full text.
     pub text: String,
+    /// The site that the owner is shown, where the call acts on one. An answer holds there and nowhere else.
+    pub site: Option<Site>,
+}
+
+/// The site that a call acts on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Site {
+    /// This origin.
+    Known(String),
+    /// Nobody knows it yet, so the owner cannot be shown it, nor asked.
+    Unknown,
 }
 
 /// A piece of a result.
@@ -99,9 +110,12 @@ pub trait Tool: Send + Sync {
     /// What clients see.
     fn spec(&self) -> &ToolSpec;
 
-    /// What the owner is shown if this tool has to be asked about.
-    fn asks(&self, _args: &Map<String, Value>) -> ToolAsk {
-        ToolAsk::default()
+    /// Checks the arguments before anybody is asked about them, and says what the owner would be shown.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn check(&self, _args: &Map<String, Value>) -> Result<ToolAsk, Failure> {
+        Ok(ToolAsk::default())
     }
 
     /// What the audit keeps of the arguments: never typed text, never a secret.

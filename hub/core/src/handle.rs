@@ -23,6 +23,10 @@ use crate::ports::Ports;
 
 /// Ordinary messages that may wait for the actor.
 const QUEUE: usize = 256;
+/// Characters of one argument that the audit keeps.
+const KEPT: usize = 300;
+/// The longest site that can be named: a host name and a little more.
+const MAX_SITE: usize = 300;
 /// How long ending waits for what is behind the paths to acknowledge.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -287,8 +291,8 @@ impl Hub {
             id: call.grant_id.and_then(GrantId::parse),
             tool: spec.name,
             changes: !spec.annotations.read_only,
-            ask: tool.asks(args),
-            summary: tool.summary(args),
+            ask: tool.check(args),
+            summary: bounded(tool, args),
             deadline: Instant::now() + call.limit,
         };
         self.send(|reply| Message::Admit { call: Box::new(call), reply }).await?
@@ -452,6 +456,27 @@ impl Drop for AbandonGuard<'_> {
     }
 }
 
+/// What the audit keeps of the arguments: of those that the tool knows, and never more than a few hundred characters.
+fn bounded(tool: &dyn Tool, args: &Map<String, Value>) -> Map<String, Value> {
+    let known = tool.spec().input.get("properties").and_then(Value::as_object);
+    let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+    let (known, unknown): (Vec<_>, Vec<_>) = args.iter().partition(|(name, _)| is_known(name));
+    let known: Map<String, Value> =
+        known.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut kept = tool.summary(&known);
+    for value in kept.values_mut() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let length = text.chars().count();
+        if length > KEPT {
+            *value = format!("{}… ({length} characters)", text.chars().take(KEPT).collect::<String>()).into();
+        }
+    }
+    if !unknown.is_empty() {
+        kept.insert("unknown_fields".into(), unknown.len().into());
+    }
+    kept
+}
+
 fn validate(request: ControlRequest) -> Result<ControlAsk, Failure> {
     let purpose = Purpose::parse(&request.purpose).map_err(|error| Failure {
         field: Some("purpose".into()),
@@ -466,6 +491,13 @@ fn validate(request: ControlRequest) -> Result<ControlAsk, Failure> {
             Some(Caller::parse(text).ok_or_else(long)?)
         }
     };
+    if request.sites.len() > consentry_gate::MAX_SITES
+        || request.sites.iter().any(|site| site.len() > MAX_SITE)
+    {
+        let message = format!("{} sites are named", request.sites.len());
+        let allowed = format!("at most {} sites of at most {MAX_SITE} characters", consentry_gate::MAX_SITES);
+        return Err(Failure::argument("sites", message, allowed));
+    }
     let site = |(at, text): (usize, &String)| {
         parse_site(text).map_err(|error| {
             let allowed = "a host such as example.com, or an origin such as http://localhost:8080";

@@ -25,7 +25,9 @@ mod redact;
 
 pub use actor::Which;
 pub use args::{ArgumentError, compact_schema, parse_args};
-pub use capability::{Annotations, Capability, Content, Effective, Tool, ToolAsk, ToolOutput, ToolSpec};
+pub use capability::{
+    Annotations, Capability, Content, Effective, Site as AskedSite, Tool, ToolAsk, ToolOutput, ToolSpec,
+};
 pub use clock::{Clock, SystemClock, timestamp};
 pub use handle::{CallRequest, ControlRequest, Ended, Hub, Start};
 pub use keys::{AuthFailure, Client, KeyKind, KeyRecord, KeyRing, Via, digest};

@@ -46,6 +46,7 @@ pub struct Permit {
     pub(crate) deadline: Instant,
     pub(crate) cancel: CancellationToken,
     pub(crate) sequence: u64,
+    pub(crate) asked: Option<String>,
     pub(crate) finished: bool,
 }
 
@@ -83,6 +84,11 @@ impl Permit {
     /// The number of the audit line that announced the call.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// The origin that the owner was shown when this very call was asked about: it may act there and nowhere else.
+    pub fn asked(&self) -> Option<&str> {
+        self.asked.as_deref()
     }
 
     /// Raised when the grant ends.

@@ -69,8 +69,8 @@ impl Tool for Named {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    fn asks(&self, _: &Map<String, Value>) -> ToolAsk {
-        ToolAsk { target: "https://example.com".into(), text: "document.title".into() }
+    fn check(&self, _: &Map<String, Value>) -> Result<ToolAsk, Failure> {
+        Ok(ToolAsk { target: "https://example.com".into(), text: "document.title".into(), site: None })
     }
     fn summary(&self, _: &Map<String, Value>) -> Map<String, Value> {
         Map::new()

@@ -18,7 +18,7 @@ use crate::sites::Remembered;
 /// Questions that may wait for the screen.
 const MAX_QUESTIONS: usize = 8;
 /// Sites that one request may name.
-const MAX_SITES: usize = 20;
+pub const MAX_SITES: usize = 20;
 /// A declined site is not asked about again for so long.
 const SITE_DECLINED: Duration = Duration::from_secs(600);
 /// The result of a request is kept so long for a caller to come back for it.
@@ -490,8 +490,8 @@ impl Gate {
         SiteScope::Only(grant.sites.iter().cloned().chain(remembered).collect())
     }
 
-    /// Asks the owner something on top of a grant, or about a setting. The same question of the same grant joins
-    /// the one that waits.
+    /// Asks the owner something on top of a grant, or about a setting. The same question about a site joins the one
+    /// that waits.
     ///
     /// # Errors
     /// When the grant is gone or too many questions wait.
@@ -517,12 +517,15 @@ impl Gate {
             }
         };
         let question = Question { asker, kind };
+        // One click is one call: only what holds from then on is asked once for all who wait for it.
+        let joins = !matches!(question.kind, QuestionKind::Tool { .. });
         if let Some(Shown { dialog, asked: Asked::Question(shown), .. }) = &self.on_screen
+            && joins
             && *shown == question
         {
             return Ok(*dialog);
         }
-        if let Some((dialog, _)) = self.queue.iter().find(|(_, waiting)| *waiting == question) {
+        if let Some((dialog, _)) = self.queue.iter().find(|(_, waiting)| joins && *waiting == question) {
             return Ok(*dialog);
         }
         if self.queue.len() >= MAX_QUESTIONS {

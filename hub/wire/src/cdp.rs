@@ -138,6 +138,7 @@ pub const COMMANDS: &[Command] = &[
         ],
     ),
     command("Input.insertText", Kind::Acts, Bound::Document, &[must("text", Text)]),
+    command("Inspector.enable", Kind::Plumbing, Bound::No, &[]),
     command(
         "Page.captureScreenshot",
         Kind::Reads,

@@ -50,6 +50,13 @@ struct Approved {
     keys: BTreeMap<KeyName, String>,
 }
 
+/// What the owner is asked: the whole that would be approved, digests of keys included, and the words for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Proposal {
+    approved: Approved,
+    changes: Vec<String>,
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ApprovedKeys {
     #[serde(default)]
@@ -79,7 +86,7 @@ impl Configuration {
     /// The keys, approved or not.
     pub(crate) fn keys(&self, home: &Home) -> anyhow::Result<KeyRing> {
         let approved = self.lock().approved.keys.clone();
-        Ok(KeyStore(home.keys()).ring(|name, file| approved.get(name) == Some(&file.sha256))?)
+        Ok(KeyStore(home.keys()).ring(|name, file| approved.get(name) == Some(&opens(file)))?)
     }
 
     /// What is wrong with the file, what waits for a click, and what is looser than the defaults.
@@ -111,8 +118,8 @@ impl Configuration {
         }
     }
 
-    /// What became weaker than what was approved, in words.
-    fn weaker(&self, home: &Home) -> Vec<String> {
+    /// What is written now, and what of it is weaker than what was approved.
+    fn propose(&self, home: &Home) -> Proposal {
         let keys = KeyStore(home.keys()).list().unwrap_or_default();
         let state = self.lock();
         let mut changes: Vec<String> = state
@@ -121,31 +128,29 @@ impl Configuration {
             .into_iter()
             .map(|weakening| weakening.0)
             .collect();
-        for (name, file) in keys {
-            if state.approved.keys.get(&name) != Some(&file.sha256) {
-                let what = file.path.map_or_else(
+        for (name, file) in &keys {
+            if state.approved.keys.get(name) != Some(&opens(file)) {
+                let path = file.path.as_ref();
+                let what = path.map_or_else(
                     || "every path, from this machine".to_owned(),
                     |path| format!("the {path} path"),
                 );
                 changes.push(format!("the key {name} opens {what}"));
             }
         }
-        changes
+        let keys = keys.into_iter().map(|(name, file)| (name, opens(&file))).collect();
+        Proposal { approved: Approved { settings: state.written.clone(), keys }, changes }
     }
 
-    /// The owner clicked: what is written now is approved, if it is still what was shown.
-    fn approve(&self, home: &Home, shown: &[String]) -> anyhow::Result<bool> {
-        if self.weaker(home) != shown {
+    /// The owner clicked: exactly what was shown is approved, and holds if it is still what is written.
+    fn approve(&self, home: &Home, shown: &Proposal) -> anyhow::Result<bool> {
+        if self.propose(home) != *shown {
             return Ok(false);
         }
-        let keys = KeyStore(home.keys()).list()?;
         let mut state = self.lock();
-        state.approved = Approved {
-            settings: state.written.clone(),
-            keys: keys.into_iter().map(|(name, file): (KeyName, KeyFile)| (name, file.sha256)).collect(),
-        };
-        write_approved(home, &state.approved)?;
-        state.in_force = state.written.clone();
+        write_approved(home, &shown.approved)?;
+        state.approved = shown.approved.clone();
+        state.in_force = state.written.tighten(&state.approved.settings);
         state.waiting.clear();
         Ok(true)
     }
@@ -158,8 +163,8 @@ impl Configuration {
             settings: state.in_force.clone(),
             keys: keys
                 .into_iter()
-                .filter(|(name, file)| state.approved.keys.get(name) == Some(&file.sha256))
-                .map(|(name, file)| (name, file.sha256))
+                .filter(|(name, file)| state.approved.keys.get(name) == Some(&opens(file)))
+                .map(|(name, file)| (name, opens(&file)))
                 .collect(),
         };
         if stricter != state.approved {
@@ -167,6 +172,14 @@ impl Configuration {
             state.approved = stricter;
         }
         Ok(())
+    }
+}
+
+/// What a key is approved as: its digest and what it opens, so that neither is changed without a click.
+fn opens(file: &KeyFile) -> String {
+    match &file.path {
+        Some(path) => format!("{} {path}", file.sha256),
+        None => file.sha256.clone(),
     }
 }
 
@@ -265,21 +278,22 @@ pub(crate) async fn follow(
     };
     let (_keys_watcher, mut key_changes) = keys.map_or((None, None), |(w, c)| (Some(w), Some(c)));
     let mut asking = None;
-    let mut asked: Vec<String> = Vec::new();
+    let mut asked = None;
     let mut times = 0;
     let mut again = None;
     loop {
         apply(&running, &capabilities, &paths);
-        let weaker = running.configuration.weaker(&home);
+        let proposal = running.configuration.propose(&home);
         let due = again.is_some_and(|at| tokio::time::Instant::now() >= at);
-        if weaker != asked || due {
+        if asked.as_ref() != Some(&proposal) || due {
             // What was shown is no longer what would hold, or nobody saw it: a dialog has to say it.
-            times = if due && weaker == asked { times + 1 } else { 1 };
+            times = if due && asked.as_ref() == Some(&proposal) { times + 1 } else { 1 };
             again = None;
-            asked.clone_from(&weaker);
-            running.configuration.lock().waiting.clone_from(&weaker);
+            running.configuration.lock().waiting.clone_from(&proposal.changes);
             running.hub.touch();
-            asking = (!weaker.is_empty()).then(|| Box::pin(ask(running.clone(), weaker)));
+            let wanted = !proposal.changes.is_empty();
+            asked = Some(proposal.clone());
+            asking = wanted.then(|| Box::pin(ask(running.clone(), proposal)));
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -333,12 +347,12 @@ fn apply(running: &Running, capabilities: &[Arc<dyn Capability>], paths: &Paths)
 }
 
 /// Asks the owner, and writes the approval down.
-async fn ask(running: Running, changes: Vec<String>) -> Approval {
-    if let Err(failure) = running.hub.approve(changes.clone()).await {
+async fn ask(running: Running, proposal: Proposal) -> Approval {
+    if let Err(failure) = running.hub.approve(proposal.changes.clone()).await {
         tracing::info!(code = %failure.code, "weaker settings were not approved; the stricter ones stay");
         return if failure.code == ErrorCode::Rejected { Approval::Declined } else { Approval::Unanswered };
     }
-    match running.configuration.approve(&running.home, &changes) {
+    match running.configuration.approve(&running.home, &proposal) {
         Ok(true) => Approval::Given,
         // They changed while the dialog stood, so another one follows.
         Ok(false) => Approval::Declined,

@@ -4,6 +4,7 @@ mod audit;
 mod browsers;
 mod commands;
 mod config;
+mod http;
 mod page;
 
 use std::net::Ipv4Addr;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use axum::Router;
 use axum::routing::get;
-use axum::serve::ListenerExt as _;
 use consentry_browser::{BrowserCapability, Tabs};
 use consentry_config::{Decisions, Home, SwitchFile};
 use consentry_consent::{DialogProcess, Notifications};
@@ -51,6 +51,7 @@ pub(crate) struct Running {
 
 /// Runs the hub until it is told to stop.
 pub(crate) async fn run(home: Home, ready: Ready) -> anyhow::Result<()> {
+    http::raise_descriptors();
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let running = start(home, &stop, &mut tasks).await?;
@@ -147,8 +148,8 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
     tasks.spawn(whole(config::follow(running.clone(), capabilities, paths.clone(), stop.clone())));
     let listener = ListenerConfig { port: ports.mcp, tunnel_host: settings.tunnel_host.clone() };
     let mcp_routes = consentry_mcp::router(hub.clone(), paths, listener, stop.clone());
-    tasks.spawn(serve_http(mcp, mcp_routes, stop.clone()));
-    tasks.spawn(serve_http(control, control_routes(&running, stop), stop.clone()));
+    tasks.spawn(whole(http::serve(mcp, mcp_routes, stop.clone())));
+    tasks.spawn(whole(http::serve(control, control_routes(&running, stop), stop.clone())));
     let commands = Arc::new(commands::HubCommands(running.clone()));
     tasks.spawn(whole(consentry_link::serve(socket, door, commands, stop.clone())));
     Ok(running)
@@ -178,15 +179,6 @@ async fn listen(port: u16) -> anyhow::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.with_context(|| {
         format!("cannot listen on 127.0.0.1:{port}: another program has it, or [ports] in config.toml names the wrong one")
     })
-}
-
-async fn serve_http(listener: TcpListener, routes: Router, stop: CancellationToken) -> anyhow::Result<()> {
-    // A small answer must not wait for a larger one.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    axum::serve(listener, routes)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
-        .context("a listener broke")
 }
 
 async fn stop_signal() -> &'static str {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use consentry_core::{Annotations, Content, Effective};
+use consentry_core::{Annotations, Content, Effective, ToolAsk};
 use consentry_wire::document::DocumentId;
 use consentry_wire::{ErrorCode, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::navigate_tab::tab_id;
 use super::{ACTS, BrowserTool, Done, SCRIPT_LIMIT, target};
@@ -79,6 +79,14 @@ impl BrowserTool for ClickElement {
     const DESCRIPTION: &'static str = "Scrolls to an element and clicks it as a person would, in the background. A ref \
         whose element was replaced or is about something else now is refused.";
     const MARKS: Annotations = ACTS;
+
+    fn asks(args: &Map<String, Value>) -> ToolAsk {
+        let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
+        ToolAsk {
+            text: format!("click {}{} {}", field("ref"), field("selector"), field("button")),
+            ..ToolAsk::default()
+        }
+    }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
         let by = target(args.reference.as_deref(), args.selector.as_deref())?

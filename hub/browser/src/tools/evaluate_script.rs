@@ -55,12 +55,7 @@ impl BrowserTool for EvaluateScript {
         without_text(args, "expression")
     }
 
-    fn asks(args: &Map<String, Value>) -> ToolAsk {
-        let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        ToolAsk { target: field("tab"), text: field("expression") }
-    }
-
-    async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
+    fn check(args: &Args) -> Result<(), Failure> {
         let chars = args.expression.chars().count();
         if chars > MAX_SCRIPT {
             let message = format!("the script has {chars} characters");
@@ -70,6 +65,16 @@ impl BrowserTool for EvaluateScript {
         if !(1..=MAX_MS).contains(&timeout_ms) {
             return Err(Failure::argument("timeout_ms", format!("timeout_ms is {timeout_ms}"), "1 to 60000"));
         }
+        Ok(())
+    }
+
+    fn asks(args: &Map<String, Value>) -> ToolAsk {
+        let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        ToolAsk { text: field("expression"), ..ToolAsk::default() }
+    }
+
+    async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
+        let timeout_ms = args.timeout_ms.unwrap_or(DEFAULT_MS);
         let session = hands.tab(&tab_id(&args.tab)?).await?;
         let document = session.document()?;
         let context = session.page_context(&document)?;

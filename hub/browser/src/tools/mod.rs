@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use consentry_core::{
-    Annotations, Content, Effective, Permit, Tool, ToolAsk, ToolOutput, ToolSpec, compact_schema, parse_args,
-    redact_url,
+    Annotations, AskedSite, Content, Effective, Permit, Tool, ToolAsk, ToolOutput, ToolSpec, compact_schema,
+    parse_args, redact_url,
 };
+use consentry_wire::Failure;
 use consentry_wire::forbidden::HubPorts;
-use consentry_wire::{Failure, TabId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,11 @@ trait BrowserTool: Send + Sync + 'static {
     /// What the audit keeps of the arguments; by default everything, so a tool that takes text says otherwise.
     fn summary(args: &Map<String, Value>) -> Map<String, Value> {
         args.clone()
+    }
+
+    /// Checks what the types do not, before anybody is asked.
+    fn check(_args: &Self::Args) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// What the owner is shown if the tool has to be asked about.
@@ -127,17 +132,19 @@ impl<T: BrowserTool> Tool for Adapter<T> {
         &self.spec
     }
 
-    fn asks(&self, args: &Map<String, Value>) -> ToolAsk {
+    fn check(&self, args: &Map<String, Value>) -> Result<ToolAsk, Failure> {
+        T::check(&parse_args::<T::Args>(args.clone())?)?;
         let mut ask = T::asks(args);
-        // The owner knows sites, not numbers of tabs.
-        let tab: Option<TabId> = ask.target.parse().ok();
-        let origin = tab.and_then(|tab| {
-            self.tabs.with(&tab, |tab| tab.documents.main().and_then(|main| main.origin.clone()))?
-        });
-        if let Some(origin) = origin {
-            ask.target = origin.to_string();
+        // The owner knows sites, not numbers of tabs, and is shown only what the browser itself said.
+        if let Some(tab) = args.get("tab").and_then(Value::as_str) {
+            let tab = navigate_tab::tab_id(tab)?;
+            let origin =
+                |tab: &mut crate::tabs::Tab| tab.documents.main().and_then(|main| main.origin.clone());
+            let origin = self.tabs.with(&tab, origin).flatten().map(|origin| origin.to_string());
+            ask.target = origin.clone().unwrap_or_default();
+            ask.site = Some(origin.map_or(AskedSite::Unknown, AskedSite::Known));
         }
-        ask
+        Ok(ask)
     }
 
     fn summary(&self, args: &Map<String, Value>) -> Map<String, Value> {

@@ -63,7 +63,7 @@ impl BrowserTool for NavigateTab {
 
     fn asks(args: &Map<String, Value>) -> ToolAsk {
         let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
-        ToolAsk { target: field("tab").into(), text: format!("go to {}{}", field("url"), field("action")) }
+        ToolAsk { text: format!("go to {}{}", field("url"), field("action")), ..ToolAsk::default() }
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
@@ -94,21 +94,17 @@ impl BrowserTool for NavigateTab {
         };
         session.navigate(to).await?;
         // Within the same document no document is committed: its address changes, or not even that.
-        let within = session.hands.tabs.until(&tab, |tab| {
+        let limit = if same_document { WITHIN } else { LOAD };
+        let loaded = session.wait(limit, |tab| {
             let main = tab.documents.main()?;
-            (main.document == before && main.url != before_url).then_some(())
+            let arrived = main.document != before || main.url != before_url;
+            (arrived && !tab.loading).then_some(())
         });
-        let settled = session.settled(Some(&before), LOAD);
-        let loaded = if same_document {
-            tokio::time::timeout(WITHIN, within).await.is_ok()
-        } else {
-            tokio::select! {
-                Some(()) = within => true,
-                loaded = settled => loaded.map_err(|failure| {
-                    if failure.code == ErrorCode::DocumentChanged { failed() } else { failure }
-                })?,
-            }
-        };
+        let loaded = loaded
+            .await
+            .map_err(|failure| if failure.code == ErrorCode::DocumentChanged { failed() } else { failure })?;
+        // An address that differs in nothing is arrived at already.
+        let loaded = loaded.is_some() || same_document;
         session.allow_current().await?;
         let url = session.url();
         let state = if loaded { "loaded" } else { "has not loaded yet" };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consentry_core::{Annotations, Content, Effective, ToolAsk, redact_url};
 use consentry_wire::frame::{Op, TabInfo};
-use consentry_wire::{Failure, TabId};
+use consentry_wire::{ErrorCode, Failure, TabId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -55,7 +55,7 @@ impl BrowserTool for OpenTab {
     fn asks(args: &Map<String, Value>) -> ToolAsk {
         let url = args.get("url").and_then(Value::as_str).unwrap_or_default();
         // The audit keeps the target of a question.
-        ToolAsk { target: redact_url(url), text: format!("open {url}") }
+        ToolAsk { target: redact_url(url), text: format!("open {url}"), site: None }
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
@@ -87,15 +87,14 @@ impl BrowserTool for OpenTab {
 
 /// Waits until a fresh tab has left its empty beginning and loaded.
 async fn arrived(session: &PageSession<'_>) -> Result<bool, Failure> {
-    let there = session.hands.tabs.until(&session.tab, |tab| {
+    let there = session.wait(LOAD, |tab| {
         let main = tab.documents.main()?;
         (main.origin.is_some() && !tab.loading).then_some(())
     });
-    let limit = session.hands.permit.time_left(LOAD);
-    match tokio::time::timeout(limit, session.hands.permit.during(there)).await {
-        Err(_) => Ok(false),
-        Ok(waited) => waited?.map(|()| true).ok_or_else(super::navigate_tab::failed),
-    }
+    let there = there.await.map_err(|failure| {
+        if failure.code == ErrorCode::DocumentChanged { super::navigate_tab::failed() } else { failure }
+    })?;
+    Ok(there.is_some())
 }
 
 /// Only an ordinary address can be gone to.

@@ -1,6 +1,6 @@
 //! `press_key`.
 
-use consentry_core::{Annotations, Content, Effective};
+use consentry_core::{Annotations, Content, Effective, ToolAsk};
 use consentry_wire::{ErrorCode, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,12 @@ impl BrowserTool for PressKey {
     fn summary(args: &Map<String, Value>) -> Map<String, Value> {
         let key = args.get("key").and_then(Value::as_str).unwrap_or_default();
         if key.chars().count() > 1 { args.clone() } else { without_text(args, "key") }
+    }
+
+    fn asks(args: &Map<String, Value>) -> ToolAsk {
+        let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
+        let on = if field("ref").is_empty() { "what has the focus" } else { field("ref") };
+        ToolAsk { text: format!("press {} on {on}", field("key")), ..ToolAsk::default() }
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {

@@ -65,7 +65,14 @@ impl BrowserTool for TypeText {
 
     fn asks(args: &Map<String, Value>) -> ToolAsk {
         let field = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        ToolAsk { target: field("tab"), text: field("text") }
+        let into = [field("ref"), field("selector")].concat();
+        let into = if into.is_empty() { "what has the focus".to_owned() } else { into };
+        let instead = if args.get("clear").is_some_and(|clear| clear == true) {
+            ", replacing what is there"
+        } else {
+            ""
+        };
+        ToolAsk { text: format!("type into {into}{instead}:\n{}", field("text")), ..ToolAsk::default() }
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
