@@ -112,6 +112,7 @@ impl Audit for AuditLog {
 
 impl State {
     fn write(&mut self, record: Record) -> io::Result<u64> {
+        self.still_there()?;
         if self.torn {
             self.file.set_len(self.length)?;
             self.torn = false;
@@ -145,6 +146,16 @@ impl State {
         self.next += 1;
         self.last_hash = hash;
         Ok(number)
+    }
+
+    /// Lines that go to a file which nobody finds any more are as good as not written.
+    fn still_there(&self) -> io::Result<()> {
+        let open = rustix::fs::fstat(&*self.file)?;
+        let there = rustix::fs::stat(&self.path);
+        if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino)) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{} was moved or removed while it was open", self.path.display())))
     }
 
     /// `audit.jsonl` becomes `audit.jsonl.1`, and so on; the oldest goes.

@@ -105,6 +105,17 @@ fn a_line_that_is_far_too_long_loses_its_longest_field_and_the_audit_opens_again
 }
 
 #[test]
+fn a_file_that_is_taken_away_is_no_audit() {
+    let scene = Scene::new();
+    let log = AuditLog::open(&scene.path, Limits::default()).unwrap();
+    log.append(Record::new("call", []), Weight::Light).unwrap();
+    std::fs::rename(&scene.path, scene.path.with_extension("elsewhere")).unwrap();
+    assert!(log.append(Record::new("call", []), Weight::Light).is_err());
+    std::fs::write(&scene.path, "").unwrap();
+    assert!(log.append(Record::new("call", []), Weight::Light).is_err());
+}
+
+#[test]
 fn a_file_that_is_open_to_others_or_not_ours_is_refused() {
     let scene = Scene::new();
     scene.write(Limits::default(), 1);

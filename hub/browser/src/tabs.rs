@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use consentry_core::Live;
-use consentry_wire::document::{DocumentId, Documents};
+use consentry_wire::document::Documents;
 use consentry_wire::frame::{DetachReason, Event};
 use consentry_wire::{GrantLabel, ProfileId, TabId};
 use serde_json::Value;

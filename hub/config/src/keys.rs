@@ -28,6 +28,9 @@ pub struct KeyFile {
     pub created: String,
 }
 
+/// Keys with their holders' names.
+pub type Keys = Vec<(KeyName, KeyFile)>;
+
 /// A key that was just made: the only time that it can be seen.
 #[derive(Debug)]
 pub struct NewKey {
@@ -108,38 +111,37 @@ impl KeyStore {
         }
     }
 
-    /// All keys, by name.
+    /// All keys, by name. A file that is damaged is a key that opens nothing: see [`KeyStore::read`].
     ///
     /// # Errors
-    /// When the folder or a file cannot be read.
-    pub fn list(&self) -> Result<Vec<(KeyName, KeyFile)>, KeyStoreError> {
+    /// When the folder cannot be read.
+    pub fn list(&self) -> Result<Keys, KeyStoreError> {
+        Ok(self.read()?.0)
+    }
+
+    /// All keys, and what is wrong with the files that are none.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn read(&self) -> Result<(Keys, Vec<KeyStoreError>), KeyStoreError> {
         let io = |error| KeyStoreError::Io(self.0.clone(), error);
         let entries = match std::fs::read_dir(&self.0) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
             Err(error) => return Err(io(error)),
         };
-        let mut keys = Vec::new();
+        let (mut keys, mut damaged) = (Vec::new(), Vec::new());
         for entry in entries {
             let place = entry.map_err(io)?.path();
-            if place.extension().is_none_or(|extension| extension != "toml") {
-                continue;
+            if place.extension().is_some_and(|extension| extension == "toml") {
+                match read_file(&place) {
+                    Ok(key) => keys.push(key),
+                    Err(error) => damaged.push(error),
+                }
             }
-            let damaged = |error: Box<dyn std::error::Error + Send + Sync>| {
-                KeyStoreError::Damaged(place.clone(), error)
-            };
-            let stem = place.file_stem().unwrap_or_default().to_string_lossy();
-            let name: KeyName = stem.parse().map_err(|error| damaged(Box::new(error)))?;
-            let text =
-                std::fs::read_to_string(&place).map_err(|error| KeyStoreError::Io(place.clone(), error))?;
-            let file: KeyFile = toml::from_str(&text).map_err(|error| damaged(Box::new(error)))?;
-            if unhex(&file.sha256).is_none() {
-                return Err(damaged("sha256 is not 64 digits of hex".into()));
-            }
-            keys.push((name, file));
         }
         keys.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(keys)
+        Ok((keys, damaged))
     }
 
     /// The keys as the core wants them; those with another digest than `approved` has wait for the owner.
@@ -155,6 +157,19 @@ impl KeyStore {
         };
         Ok(KeyRing(self.list()?.into_iter().map(record).collect()))
     }
+}
+
+fn read_file(place: &std::path::Path) -> Result<(KeyName, KeyFile), KeyStoreError> {
+    let damaged =
+        |error: Box<dyn std::error::Error + Send + Sync>| KeyStoreError::Damaged(place.to_owned(), error);
+    let stem = place.file_stem().unwrap_or_default().to_string_lossy();
+    let name: KeyName = stem.parse().map_err(|error| damaged(Box::new(error)))?;
+    let text = std::fs::read_to_string(place).map_err(|error| KeyStoreError::Io(place.to_owned(), error))?;
+    let file: KeyFile = toml::from_str(&text).map_err(|error| damaged(Box::new(error)))?;
+    if unhex(&file.sha256).is_none() {
+        return Err(damaged("sha256 is not 64 digits of hex".into()));
+    }
+    Ok((name, file))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -204,10 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_named() {
+    fn a_damaged_file_is_named_and_keeps_no_other_key_from_being_revoked() {
         let folder = tempfile::tempdir().unwrap();
+        let store = KeyStore(folder.path().to_owned());
+        let new = store.add("agent".parse().unwrap(), None).unwrap();
         std::fs::write(folder.path().join("bad.toml"), "sha256 = \"00\"\ncreated = \"now\"\n").unwrap();
-        let error = KeyStore(folder.path().to_owned()).list().unwrap_err();
-        assert!(error.to_string().contains("bad.toml"));
+        std::fs::write(folder.path().join(".#agent.toml"), "garbage").unwrap();
+        let (keys, damaged) = store.read().unwrap();
+        assert_eq!((keys.len(), damaged.len()), (1, 2));
+        assert!(damaged.iter().any(|error| error.to_string().contains("bad.toml")));
+        store.revoke(&new.name).unwrap();
+        assert!(store.ring(|_, _| true).unwrap().0.is_empty());
     }
 }

@@ -19,7 +19,7 @@ mod weaker;
 mod write;
 
 pub use decisions::Decisions;
-pub use keys::{KeyFile, KeyStore, KeyStoreError, NewKey};
+pub use keys::{KeyFile, KeyStore, KeyStoreError, Keys, NewKey};
 pub use paths::{Home, HomeError, env};
 pub use settings::{ConfigError, PathSettings, Settings, TimeoutRule};
 pub use switch::SwitchFile;

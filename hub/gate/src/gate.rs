@@ -268,6 +268,10 @@ impl Gate {
         if let Some(dialog) = self.on_screen.as_ref().filter(|shown| ours(shown)).map(|shown| shown.dialog) {
             self.effects.push(Effect::Withdraw(dialog));
             self.answer(now, dialog, Answer::Withdrawn);
+            // Whoever asks and goes away has put a dialog before the owner all the same.
+            if let Some(request) = self.requests.get(&request) {
+                self.restraint.denied(&request.key, now.moment);
+            }
         }
         self.requests.remove(&request);
     }

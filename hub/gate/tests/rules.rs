@@ -210,6 +210,31 @@ fn a_key_that_was_denied_three_times_waits() {
 }
 
 #[test]
+fn a_key_whose_callers_go_away_from_three_dialogs_waits() {
+    let mut scene = Scene::new(|_| {});
+    for _ in 0..3 {
+        let request = scene.ask("pest", None, &[]).unwrap();
+        scene.gate.abandon(scene.at(), request);
+    }
+    assert_eq!(code(scene.ask("pest", None, &[])), Some(ErrorCode::AskedTooOften));
+}
+
+#[test]
+fn one_click_is_one_call() {
+    let mut scene = Scene::new(|_| {});
+    let (_, label) = scene.grant("agent");
+    let kind = || QuestionKind::Tool {
+        tool: "evaluate_script".into(),
+        target: "https://example.com".into(),
+        text: "1".into(),
+        for_grant: true,
+    };
+    let first = scene.gate.ask(scene.at(), Some(&label), kind()).unwrap();
+    let second = scene.gate.ask(scene.at(), Some(&label), kind()).unwrap();
+    assert_ne!(first, second);
+}
+
+#[test]
 fn a_screen_that_cannot_show_the_dialog_is_not_held_against_the_key() {
     let mut scene = Scene::new(|_| {});
     for _ in 0..5 {

@@ -114,14 +114,18 @@ fn configuration(home: &Home) -> Finding {
 }
 
 fn keys(home: &Home) -> Finding {
-    match KeyStore(home.keys()).list() {
-        Ok(keys) if keys.is_empty() => {
+    match KeyStore(home.keys()).read() {
+        Ok((_, damaged)) if !damaged.is_empty() => {
+            let files: Vec<String> = damaged.iter().map(ToString::to_string).collect();
+            bad("keys", files.join("; "), "remove those files, then add the keys again")
+        }
+        Ok((keys, _)) if keys.is_empty() => {
             bad("keys", "there are none, so no agent can ask", "consentry connect claude-code --apply")
         }
-        Ok(keys) => {
+        Ok((keys, _)) => {
             good("keys", keys.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", "))
         }
-        Err(error) => bad("keys", error.to_string(), "remove that file, then add the key again"),
+        Err(error) => bad("keys", error.to_string(), "make the folder readable for you alone"),
     }
 }
 

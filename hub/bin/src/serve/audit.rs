@@ -21,13 +21,19 @@ impl Audit for Reopening {
     fn append(&self, record: Record, weight: Weight) -> Result<u64, AuditError> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.is_none() {
-            *log = Some(
-                AuditLog::open(&self.path, Limits::default()).map_err(|error| AuditError(Box::new(error)))?,
-            );
+            let open =
+                AuditLog::open(&self.path, Limits::default()).map_err(|error| AuditError(Box::new(error)))?;
+            // A record that was taken away and begins anew says so itself.
+            open.append(Record::new("opened", []), Weight::Decision)?;
+            *log = Some(open);
         }
-        match log.as_ref() {
+        let written = match log.as_ref() {
             Some(open) => open.append(record, weight),
             None => Err(AuditError("the audit is not open".into())),
+        };
+        if written.is_err() {
+            *log = None;
         }
+        written
     }
 }

@@ -340,7 +340,8 @@ fn apply(running: &Running, capabilities: &[Arc<dyn Capability>], paths: &Paths)
     match configuration.keys(&running.home) {
         Ok(keys) => running.hub.set_keys(keys),
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the keys cannot be read; the old ones stay")
+            tracing::error!(error = format!("{error:#}"), "the keys cannot be read; none holds");
+            running.hub.set_keys(KeyRing::default());
         }
     }
     publish_paths(running, capabilities, paths);

@@ -68,6 +68,9 @@ pub(crate) async fn run(home: Home, ready: Ready) -> anyhow::Result<()> {
     ended
 }
 
+/// How often it is looked whether the socket still lies there.
+const SOCKET_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
+
 type Tasks = JoinSet<anyhow::Result<()>>;
 
 async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyhow::Result<Running> {
@@ -151,8 +154,43 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
     tasks.spawn(whole(http::serve(mcp, mcp_routes, stop.clone())));
     tasks.spawn(whole(http::serve(control, control_routes(&running, stop), stop.clone())));
     let commands = Arc::new(commands::HubCommands(running.clone()));
-    tasks.spawn(whole(consentry_link::serve(socket, door, commands, stop.clone())));
+    tasks.spawn(whole(keep_socket(running.home.socket(), socket, door, commands, stop.clone())));
     Ok(running)
+}
+
+/// Serves the socket, and makes it again when somebody removed it: the command line finds the hub by it.
+async fn keep_socket(
+    place: std::path::PathBuf,
+    socket: tokio::net::UnixListener,
+    door: Door,
+    commands: Arc<commands::HubCommands>,
+    stop: CancellationToken,
+) {
+    let mut serving = JoinSet::new();
+    serving.spawn(consentry_link::serve(socket, door.clone(), commands.clone(), stop.clone()));
+    let mut look = tokio::time::interval(SOCKET_LOOK);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            _ = look.tick() => {}
+        }
+        if place.symlink_metadata().is_err() {
+            match consentry_link::bind(&place).await {
+                Ok(socket) => {
+                    tracing::warn!("hub.sock was removed and is there again");
+                    // Whoever is connected to the old one stays.
+                    serving.spawn(consentry_link::serve(
+                        socket,
+                        door.clone(),
+                        commands.clone(),
+                        stop.clone(),
+                    ));
+                }
+                Err(error) => tracing::error!(%error, "hub.sock was removed and cannot be made again"),
+            }
+        }
+    }
+    while serving.join_next().await.is_some() {}
 }
 
 async fn whole(part: impl Future<Output = ()>) -> anyhow::Result<()> {

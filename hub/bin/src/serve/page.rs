@@ -182,6 +182,12 @@ fn warnings(running: &Running, status: &Status) -> Vec<Warning> {
         warnings.push(Warning { kind: "audit", text: format!("Every call is refused: {text}") });
     }
     warnings.extend(error.map(|text| Warning { kind: "config", text }));
+    match consentry_config::KeyStore(running.home.keys()).read() {
+        Ok((_, damaged)) => {
+            warnings.extend(damaged.iter().map(|error| Warning { kind: "config", text: error.to_string() }))
+        }
+        Err(error) => warnings.push(Warning { kind: "config", text: format!("no key holds: {error}") }),
+    }
     warnings.extend(waiting.into_iter().map(|text| Warning { kind: "pending", text }));
     warnings.extend(loose.into_iter().map(|text| Warning { kind: "loose", text }));
     if running.links.list().is_empty() {
