@@ -6,6 +6,7 @@ mod commands;
 mod embedded;
 mod exit;
 mod serve;
+mod standalone;
 mod stdio;
 
 use std::process::ExitCode;

@@ -10,16 +10,17 @@
 //!
 //! It must never take focus (but for `activate_tab`) or keep what a page showed.
 
+mod backend;
 mod capability;
 mod keyboard;
 mod outcome;
-mod page;
+pub mod page;
 mod seam;
 mod session;
 mod tabs;
 mod tools;
 
+pub use backend::{DevTools, DevToolsSource, Either};
 pub use capability::BrowserCapability;
-pub use page::*;
 pub use seam::{Browser, BrowserInfo};
 pub use tabs::Tabs;

@@ -156,7 +156,7 @@ async fn a_kill_reaches_a_call_that_runs() {
     let failure = outcome.unwrap_err();
     assert_eq!(ended.grants, 1);
     assert_eq!((failure.code, failure.outcome), (ErrorCode::GrantEnded, consentry_wire::Outcome::MaybeDone));
-    assert_eq!(code(permit.check().map_err(|failure| failure)), ErrorCode::GrantEnded);
+    assert_eq!(code(permit.check()), ErrorCode::GrantEnded);
 }
 
 #[tokio::test(start_paused = true)]

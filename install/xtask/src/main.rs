@@ -1,8 +1,14 @@
 //! `cargo xtask …`: everything that a person would otherwise have to remember, one file per command.
-#![expect(clippy::print_stdout, reason = "a command's output is for the person who ran it")]
 
+mod checks;
 mod commands;
+mod machine;
+mod metadata;
+mod say;
 mod workspace;
+
+use std::io::Write as _;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -15,12 +21,39 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Builds the browser extension as an unpacked folder.
+    /// Builds everything: the extension, the hub, its relay and its dialog
+    Build(commands::build::Args),
+    /// Shows the whole of it at work: an agent asks, you allow, a real browser is driven, and it is ended
+    Demo(commands::demo::Args),
+    /// Installs what the tests need, builds everything and runs every test
+    Test(commands::test::Args),
+    /// Formatting, lints on every platform, licences, layers and sizes
+    Tidy(commands::tidy::Args),
+    /// Measures what was promised, beside its peers
+    #[command(subcommand)]
+    Bench(commands::bench::Bench),
+    /// Builds the browser extension as an unpacked folder
     Extension(commands::extension::Args),
+    /// Links the programs for macOS against stubs of the system's libraries
+    LinkDarwin(commands::link_darwin::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Build(args) => commands::build::run(args),
+        Command::Demo(args) => commands::demo::run(args),
+        Command::Test(args) => commands::test::run(args),
+        Command::Tidy(args) => commands::tidy::run(args),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Extension(args) => commands::extension::run(args),
+        Command::LinkDarwin(args) => commands::link_darwin::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed; there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -8,7 +8,20 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-type Documents = Arc<RwLock<HashMap<String, String>>>;
+type Documents = Arc<RwLock<HashMap<String, Document>>>;
+
+/// What lies at a path, and how often it was asked for.
+#[derive(Debug, Clone)]
+struct Document {
+    content: Content,
+    hits: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    Html(String),
+    Redirect(String),
+}
 
 /// Serves HTML from memory until dropped.
 #[derive(Debug)]
@@ -41,8 +54,24 @@ impl Pages {
 
     /// Puts HTML at a path such as `/form` (a query is ignored) and returns its address.
     pub fn put(&self, path: &str, html: impl Into<String>) -> String {
-        self.documents.write().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), html.into());
+        self.insert(path, Content::Html(html.into()))
+    }
+
+    /// Redirects a path to an address, and returns the path's own.
+    pub fn redirect(&self, path: &str, to: impl Into<String>) -> String {
+        self.insert(path, Content::Redirect(to.into()))
+    }
+
+    fn insert(&self, path: &str, content: Content) -> String {
+        let document = Document { content, hits: 0 };
+        self.documents.write().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), document);
         self.url(path)
+    }
+
+    /// How often a path has been asked for since something was put there.
+    pub fn hits(&self, path: &str) -> usize {
+        let documents = self.documents.read().unwrap_or_else(PoisonError::into_inner);
+        documents.get(path).map_or(0, |document| document.hits)
     }
 
     /// The address of a path.
@@ -67,13 +96,17 @@ async fn answer(stream: TcpStream, documents: Documents) -> std::io::Result<()> 
     }
     let target = request.split(' ').nth(1).unwrap_or("/");
     let path = target.split(['?', '#']).next().unwrap_or("/");
-    let found = documents.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
-    let (status, body) = match found {
-        Some(html) => ("200 OK", html),
-        None => ("404 Not Found", String::new()),
+    let found = documents.write().unwrap_or_else(PoisonError::into_inner).get_mut(path).map(|document| {
+        document.hits += 1;
+        document.content.clone()
+    });
+    let (status, location, body) = match found {
+        Some(Content::Html(html)) => ("200 OK", String::new(), html),
+        Some(Content::Redirect(to)) => ("302 Found", format!("location: {to}\r\n"), String::new()),
+        None => ("404 Not Found", String::new(), String::new()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\n{location}content-type: text/html; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;
