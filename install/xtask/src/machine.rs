@@ -29,6 +29,8 @@ pub(crate) const X_SERVER: Program = Program { names: &["Xtigervnc"], package: "
 pub(crate) const WINDOW_MANAGER: Program = Program { names: &["icewm"], package: "icewm" };
 /// Posts clicks and keys, which the dialog has to refuse.
 pub(crate) const XDOTOOL: Program = Program { names: &["xdotool"], package: "xdotool" };
+/// A bus of a test's own, for notifications.
+pub(crate) const BUS: Program = Program { names: &["dbus-daemon"], package: "dbus-daemon" };
 /// Says how much memory a process takes.
 pub(crate) const PS: Program = Program { names: &["ps"], package: "procps" };
 /// Brings and runs programs that are not ours, to test and measure with.

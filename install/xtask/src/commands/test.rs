@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::bail;
 
 use crate::commands::{build, tidy};
-use crate::machine::{self, NPM, PS, PYTHON, WINDOW_MANAGER, X_SERVER, XDOTOOL};
+use crate::machine::{self, BUS, NPM, PS, PYTHON, WINDOW_MANAGER, X_SERVER, XDOTOOL};
 use crate::say::{say, step};
 use crate::workspace;
 
@@ -36,7 +36,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    machine::need(if cfg!(target_os = "linux") { &[X_SERVER, WINDOW_MANAGER, XDOTOOL, PS] } else { &[] })?;
+    machine::need(if cfg!(target_os = "linux") {
+        &[X_SERVER, WINDOW_MANAGER, XDOTOOL, BUS, PS]
+    } else {
+        &[]
+    })?;
     let chromium = machine::need_chromium()?;
     build::build_workspace(&["--all-targets"])?;
     let slow = if args.slow { "1" } else { "" };
