@@ -116,7 +116,10 @@ impl Stroke {
                 _ => return Err(refuse()),
             };
         }
-        let mut stroke = Self::plain(name).ok_or_else(refuse)?;
+        // In a chord a letter is a key: Control+A is no Control+Shift+A.
+        let lower = name.to_ascii_lowercase();
+        let letter = modifiers != 0 && name.len() == 1;
+        let mut stroke = Self::plain(if letter { &lower } else { name }).ok_or_else(refuse)?;
         stroke.modifiers |= modifiers;
         if modifiers & SHIFT != 0 {
             stroke.shift();
