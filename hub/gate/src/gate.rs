@@ -522,7 +522,7 @@ impl Gate {
         };
         let question = Question { asker, kind };
         // One click is one call: only what holds from then on is asked once for all who wait for it.
-        let joins = !matches!(question.kind, QuestionKind::Tool { .. });
+        let joins = matches!(question.kind, QuestionKind::Site { .. });
         if let Some(Shown { dialog, asked: Asked::Question(shown), .. }) = &self.on_screen
             && joins
             && *shown == question
