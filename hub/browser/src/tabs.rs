@@ -108,8 +108,10 @@ impl Tabs {
         state.picked.retain(|label, _| lives(label));
         state.opened.retain(|_, label| lives(label));
         state.tabs.retain(|_, tab| {
+            // One that nobody holds yet is being attached right now.
+            let attaching = tab.holders.is_empty();
             tab.holders.retain(lives);
-            !tab.holders.is_empty()
+            attaching || !tab.holders.is_empty()
         });
     }
 
