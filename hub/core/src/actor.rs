@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use consentry_gate::{
     Admitted, ControlAsk, DialogId, Effect, EndReason, Fresh, Gate, GrantId, GrantView, KeyName, Moment, Now,
-    Polled, Question, QuestionKind, Remembered, RequestId, Rules, Shown, SiteVerdict, ToolVerdict,
+    Polled, Question, QuestionKind, Remembered, RequestId, Rules, Shown, SiteVerdict, ToolVerdict, Which,
 };
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, GrantLabel, PathName, ProfileId};
@@ -28,27 +28,6 @@ use crate::ports::{DialogReport, Record, Reply, Weight};
 const SWEEP: Duration = Duration::from_secs(2);
 /// Calls that one grant may have running.
 const MAX_IN_FLIGHT: u32 = 64;
-
-/// Which grants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    /// All.
-    All,
-    /// Those of a path.
-    Path(PathName),
-    /// These.
-    Labels(Vec<GrantLabel>),
-}
-
-impl Which {
-    fn covers(&self, grant: &GrantView) -> bool {
-        match self {
-            Which::All => true,
-            Which::Path(path) => grant.path == *path,
-            Which::Labels(labels) => labels.contains(&grant.label),
-        }
-    }
-}
 
 /// One call that wants to be admitted.
 pub(crate) struct Call {
@@ -271,7 +250,7 @@ impl Actor {
                 let _ = reply.send(self.gate.release(now, client.name(), &path, id.as_ref()));
             }
             Urgent::Kill { which, reason, by, reply } => {
-                let ended = self.gate.kill(now, reason, |grant| which.covers(grant));
+                let ended = self.gate.kill(now, reason, &which);
                 self.owner("kill", by, json!({ "grants": ended }));
                 self.apply();
                 let _ = reply.send(ended);

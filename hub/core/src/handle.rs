@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use consentry_gate::{
     Caller, ControlAsk, EndReason, GrantId, GrantView, KeyName, Polled, Purpose, Remembered, RequestId,
-    Rules, parse_site,
+    Rules, Which, parse_site,
 };
 use consentry_wire::site::Origin;
 use consentry_wire::{Epoch, ErrorCode, Failure, GrantLabel, PathName, ProfileId};
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::{Actor, Call, Message, Urgent, Which};
+use crate::actor::{Actor, Call, Message, Urgent};
 use crate::capability::{Tool, ToolAsk};
 use crate::keys::{AuthFailure, Client, KeyRing, Via};
 use crate::live::{Live, Status};

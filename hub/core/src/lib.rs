@@ -23,7 +23,6 @@ mod permit;
 mod ports;
 mod redact;
 
-pub use actor::Which;
 pub use args::{ArgumentError, compact_schema, parse_args};
 pub use capability::{
     Annotations, Capability, Content, Effective, Site as AskedSite, Tool, ToolAsk, ToolOutput, ToolSpec,

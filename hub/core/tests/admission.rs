@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consentry_core::{
     Annotations, CallRequest, Client, ControlRequest, Hub, KeyKind, KeyRecord, KeyRing, Permit, Start, Tool,
-    ToolAsk, ToolOutput, ToolSpec, Via, Which, digest,
+    ToolAsk, ToolOutput, ToolSpec, Via, digest,
 };
-use consentry_gate::{Answer, EndReason, PathRules, Rules, Switch};
+use consentry_gate::{Answer, EndReason, PathRules, Rules, Switch, Which};
 use consentry_test_support::fakes::Fakes;
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, PathName, ProfileId};

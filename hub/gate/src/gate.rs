@@ -78,6 +78,27 @@ pub enum Polled {
     Denied(Failure),
 }
 
+/// Which grants the owner ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// Those of a path.
+    Path(PathName),
+    /// These.
+    Labels(Vec<GrantLabel>),
+}
+
+impl Which {
+    fn covers(&self, grant: &Grant) -> bool {
+        match self {
+            Self::All => true,
+            Self::Path(path) => grant.path == *path,
+            Self::Labels(labels) => labels.contains(&grant.label),
+        }
+    }
+}
+
 /// Whether a grant may touch a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SiteVerdict {
@@ -210,10 +231,7 @@ impl Gate {
             let message = format!("the owner wants quiet on the {path} path");
             return Err(Failure::new(ErrorCode::Cooldown, message).retry_after(ms));
         }
-        if let Some(ms) = self.restraint.waiting(key, moment) {
-            let message = format!("key {key} was denied too often lately");
-            return Err(Failure::new(ErrorCode::AskedTooOften, message).retry_after(ms));
-        }
+        self.refuse_when_asked_too_often(key, moment)?;
         let live = self.grants.iter().filter(|grant| grant.path == *path).count();
         if live >= usize::from(rules.max_grants) {
             let message = format!("the {path} path has {live} live grants, as many as the owner allows");
@@ -265,12 +283,12 @@ impl Gate {
     /// The caller went away before the answer: nobody should be asked on its behalf.
     pub fn abandon(&mut self, now: Now, request: RequestId) {
         let ours = |shown: &Shown| matches!(&shown.asked, Asked::Control { request: r, .. } if *r == request);
-        if let Some(dialog) = self.on_screen.as_ref().filter(|shown| ours(shown)).map(|shown| shown.dialog) {
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::Withdrawn);
+        if self.on_screen.as_ref().is_some_and(ours) {
+            self.take_down(now, ours, Answer::Withdrawn);
             // Whoever asks and goes away has put a dialog before the owner all the same.
             if let Some(request) = self.requests.get(&request) {
-                self.restraint.denied(&request.key, now.moment);
+                let key = request.key.clone();
+                self.denied(&key, now.moment);
             }
         }
         self.requests.remove(&request);
@@ -317,8 +335,8 @@ impl Gate {
             Answer::Allow => Decision::Allowed,
             Answer::TimedOut if silence_allows => Decision::TimeoutAllow,
             _ => {
-                if matches!(answer, Answer::Reject | Answer::CoolDown | Answer::TimedOut) {
-                    self.restraint.denied(key, now.moment);
+                if declines(answer) {
+                    self.denied(key, now.moment);
                 }
                 if answer == Answer::CoolDown {
                     self.restraint.cool(path, now.moment.after(rules.cooldown));
@@ -498,7 +516,7 @@ impl Gate {
     /// that waits.
     ///
     /// # Errors
-    /// When the grant is gone or too many questions wait.
+    /// When the grant is gone, its key was denied too often lately or too many questions wait.
     pub fn ask(
         &mut self,
         now: Now,
@@ -532,6 +550,9 @@ impl Gate {
         if let Some((dialog, _)) = self.queue.iter().find(|(_, waiting)| joins && *waiting == question) {
             return Ok(*dialog);
         }
+        if let Some(asker) = &question.asker {
+            self.refuse_when_asked_too_often(&asker.key, now.moment)?;
+        }
         if self.queue.len() >= MAX_QUESTIONS {
             let message = format!("{MAX_QUESTIONS} questions wait for the owner already");
             return Err(Failure::new(ErrorCode::TooManyQuestions, message));
@@ -544,11 +565,24 @@ impl Gate {
 
     /// Whoever asked a question no longer waits for the answer.
     pub fn withdraw(&mut self, now: Now, dialog: DialogId) {
-        if self.on_screen.as_ref().is_some_and(|shown| shown.dialog == dialog) {
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::Withdrawn);
+        let theirs = |shown: &Shown| shown.dialog == dialog;
+        if let Some(Shown { asked: Asked::Question(Question { asker: Some(asker), .. }), .. }) =
+            self.on_screen.as_ref().filter(|shown| theirs(shown))
+        {
+            let key = asker.key.clone();
+            self.denied(&key, now.moment);
         }
+        self.take_down(now, theirs, Answer::Withdrawn);
         self.queue.retain(|(waiting, _)| *waiting != dialog);
+    }
+
+    /// One denial more for a key. When it has to wait, its questions that wait for the screen are not put either.
+    fn denied(&mut self, key: &KeyName, now: Moment) {
+        self.restraint.denied(key, now);
+        if self.restraint.waiting(key, now).is_some() {
+            let theirs = |question: &Question| question.asker.as_ref().is_some_and(|asker| asker.key == *key);
+            self.drop_questions(ErrorCode::AskedTooOften, theirs);
+        }
     }
 
     fn question_answered(&mut self, now: Now, dialog: DialogId, question: Question, answer: Answer) {
@@ -573,7 +607,7 @@ impl Gate {
                     }
                 }
                 self.push();
-            } else if matches!(answer, Answer::Reject | Answer::CoolDown | Answer::TimedOut) {
+            } else if declines(answer) {
                 grant.declined.push((site.clone(), now.moment.after(SITE_DECLINED)));
             }
         }
@@ -586,7 +620,16 @@ impl Gate {
         {
             self.grants[at].tools.insert(tool.clone());
         }
+        let key = question.asker.as_ref().map(|asker| asker.key.clone());
+        let settled = allowed.is_ok();
         self.effects.push(Effect::Settled { dialog, question, allowed });
+        if let Some(key) = key {
+            if settled {
+                self.restraint.allowed(&key);
+            } else if declines(answer) {
+                self.denied(&key, now.moment);
+            }
+        }
     }
 
     // Ending.
@@ -609,16 +652,26 @@ impl Gate {
         Ok(view)
     }
 
-    /// The owner ends grants; their paths get their cooldown.
-    pub fn kill(&mut self, now: Now, reason: EndReason, which: impl Fn(&GrantView) -> bool) -> usize {
-        let paths: Vec<PathName> =
-            self.grants.iter().map(Grant::view).filter(|view| which(view)).map(|view| view.path).collect();
+    /// The owner ends grants. Their paths get their cooldown, and what is asked for on them right now is denied: the
+    /// owner who ends what runs does not want silence to begin the next.
+    pub fn kill(&mut self, now: Now, reason: EndReason, which: &Which) -> usize {
+        let killed = self.grants.iter().filter(|grant| which.covers(grant));
+        let of_killed: Vec<PathName> = killed.map(|grant| grant.path.clone()).collect();
+        let ended = of_killed.len();
+        let paths = match which {
+            Which::All => self.rules.paths.keys().cloned().collect(),
+            Which::Path(path) => vec![path.clone()],
+            Which::Labels(_) => of_killed,
+        };
         for path in &paths {
             let cooldown = self.rules.paths.get(path).map(|rules| rules.cooldown).unwrap_or_default();
             self.restraint.cool(path, now.moment.after(cooldown));
         }
-        self.end_where(now, reason, |grant| which(&grant.view()));
-        paths.len()
+        self.end_where(now, reason, |grant| which.covers(grant));
+        let asks =
+            |shown: &Shown| matches!(&shown.asked, Asked::Control { path, .. } if paths.contains(path));
+        self.take_down(now, asks, Answer::CoolDown);
+        ended
     }
 
     /// Ends grants for any other reason than the owner's click.
@@ -633,11 +686,8 @@ impl Gate {
         }
         self.end_where(now, EndReason::Disabled, |_| true);
         self.push();
-        if let Some(dialog) = self.on_screen.as_ref().map(|shown| shown.dialog) {
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::Withdrawn);
-        }
-        self.drop_questions(|_| true);
+        self.take_down(now, |_| true, Answer::Withdrawn);
+        self.drop_questions(ErrorCode::Disabled, |_| true);
     }
 
     /// The owner enabled control again. No grant comes back.
@@ -651,11 +701,7 @@ impl Gate {
     pub fn revoke(&mut self, now: Now, key: &KeyName) {
         self.end_where(now, EndReason::KeyRevoked, |grant| grant.key == *key);
         let theirs = |shown: &Shown| matches!(&shown.asked, Asked::Control { key: k, .. } if k == key);
-        if let Some(dialog) = self.on_screen.as_ref().filter(|shown| theirs(shown)).map(|shown| shown.dialog)
-        {
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::Withdrawn);
-        }
+        self.take_down(now, theirs, Answer::Withdrawn);
         self.requests.retain(|_, request| request.key != *key);
     }
 
@@ -713,13 +759,7 @@ impl Gate {
         for reason in [EndReason::Expired, EndReason::Idle] {
             self.end_where(now, reason, |grant| grant.over(moment) == Some(reason));
         }
-        if let Some(shown) = &self.on_screen
-            && moment >= shown.until.after(DIALOG_GRACE)
-        {
-            let dialog = shown.dialog;
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::NoDisplay);
-        }
+        self.take_down(now, |shown| moment >= shown.until.after(DIALOG_GRACE), Answer::NoDisplay);
         let live: Vec<&GrantLabel> = self.grants.iter().map(|grant| &grant.label).collect();
         self.requests.retain(|_, request| match &request.state {
             RequestState::Waiting => true,
@@ -768,6 +808,12 @@ impl Gate {
         }
     }
 
+    fn refuse_when_asked_too_often(&self, key: &KeyName, now: Moment) -> Result<(), Failure> {
+        let Some(ms) = self.restraint.waiting(key, now) else { return Ok(()) };
+        let message = format!("key {key} was denied too often lately");
+        Err(Failure::new(ErrorCode::AskedTooOften, message).retry_after(ms))
+    }
+
     fn path_rules(&self, path: &PathName) -> Result<&PathRules, Failure> {
         let unknown =
             || Failure::new(ErrorCode::UnknownPath, format!("there is no {path} path, or it is not enabled"));
@@ -796,6 +842,14 @@ impl Gate {
         self.on_screen = Some(shown);
     }
 
+    /// Takes a dialog from the screen, answered as if by its owner.
+    fn take_down(&mut self, now: Now, which: impl Fn(&Shown) -> bool, answer: Answer) {
+        if let Some(dialog) = self.on_screen.as_ref().filter(|shown| which(shown)).map(|shown| shown.dialog) {
+            self.effects.push(Effect::Withdraw(dialog));
+            self.answer(now, dialog, answer);
+        }
+    }
+
     fn show_next(&mut self, now: Moment) {
         if self.on_screen.is_some() || self.disabled {
             return;
@@ -822,25 +876,24 @@ impl Gate {
         let orphan = |question: &Question| {
             question.grant().is_some_and(|label| gone.iter().any(|grant| grant.label == *label))
         };
-        self.drop_questions(orphan);
-        let shown = self.on_screen.as_ref();
-        let orphaned =
-            shown.filter(|shown| matches!(&shown.asked, Asked::Question(question) if orphan(question)));
-        if let Some(dialog) = orphaned.map(|shown| shown.dialog) {
-            self.effects.push(Effect::Withdraw(dialog));
-            self.answer(now, dialog, Answer::Withdrawn);
-        }
+        self.drop_questions(ErrorCode::GrantEnded, orphan);
+        let orphaned = |shown: &Shown| matches!(&shown.asked, Asked::Question(question) if orphan(question));
+        self.take_down(now, orphaned, Answer::Withdrawn);
     }
 
-    fn drop_questions(&mut self, which: impl Fn(&Question) -> bool) {
+    fn drop_questions(&mut self, code: ErrorCode, which: impl Fn(&Question) -> bool) {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.queue).into_iter().partition(|(_, question)| which(question));
         self.queue = kept.into();
-        let code = if self.disabled { ErrorCode::Disabled } else { ErrorCode::GrantEnded };
         for (dialog, question) in gone {
             self.effects.push(Effect::Settled { dialog, question, allowed: Err(code) });
         }
     }
+}
+
+/// Whether the owner saw the dialog and did not agree.
+fn declines(answer: Answer) -> bool {
+    matches!(answer, Answer::Reject | Answer::CoolDown | Answer::TimedOut)
 }
 
 fn denial(answer: Answer) -> Failure {

@@ -20,7 +20,7 @@ mod rules;
 mod screen;
 mod sites;
 
-pub use gate::{Effect, Gate, MAX_SITES, Polled, SiteVerdict, Snapshot, ToolVerdict};
+pub use gate::{Effect, Gate, MAX_SITES, Polled, SiteVerdict, Snapshot, ToolVerdict, Which};
 pub use grant::{Admitted, EndReason, Fresh, GrantId, GrantView};
 pub use moment::{Moment, Now};
 pub use purpose::{Caller, Purpose, PurposeError, clean};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use consentry_gate::{
     Answer, Asked, ControlAsk, Effect, EndReason, Fresh, Gate, GrantId, Hours, KeyName, Moment, Now,
-    OnTimeout, PathRules, Polled, Purpose, RequestId, Rules,
+    OnTimeout, PathRules, Polled, Purpose, RequestId, Rules, Which,
 };
 use consentry_wire::{Epoch, ErrorCode, GrantLabel, PathName};
 use proptest::prelude::*;
@@ -240,11 +240,11 @@ fn run(script: Vec<Op>) -> Result<(), TestCaseError> {
             Op::Kill { path: at } => {
                 model.settle();
                 gate.tick(now);
-                let which = at.map(path);
-                let ended =
-                    gate.kill(now, EndReason::Killed, |view| which.as_ref().is_none_or(|p| view.path == *p));
+                let which = at.map_or(Which::All, |at| Which::Path(path(at)));
+                let ended = gate.kill(now, EndReason::Killed, &which);
                 let before = model.grants.len();
                 model.grants.retain(|g| at.is_some_and(|at| g.path != at));
+                model.dialog.take_if(|d| at.is_none_or(|at| d.path == at));
                 prop_assert_eq!(ended, before - model.grants.len());
             }
             Op::Wait(ms) => model.now += ms,

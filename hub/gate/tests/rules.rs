@@ -7,7 +7,7 @@ use std::time::Duration;
 use consentry_gate::{
     Answer, ControlAsk, DialogId, Effect, EndReason, Fresh, Gate, GrantId, KeyName, Moment, Now, OnTimeout,
     PathRules, Polled, Purpose, QuestionKind, Remembered, RequestId, Rules, SiteRule, SiteVerdict, Switch,
-    ToolVerdict, parse_site,
+    ToolVerdict, Which, parse_site,
 };
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, GrantLabel, PathName, ProfileId};
@@ -193,7 +193,7 @@ fn cooling_down_and_kill_quiet_the_path_and_a_plain_rejection_does_not() {
     assert_eq!((failure.code, failure.retry_after_ms), (ErrorCode::Cooldown, Some(60 * SECOND)));
     scene.now = 60 * SECOND;
     scene.grant("other");
-    assert_eq!(scene.gate.kill(scene.at(), EndReason::Killed, |_| true), 1);
+    assert_eq!(scene.gate.kill(scene.at(), EndReason::Killed, &Which::All), 1);
     assert_eq!(code(scene.ask("other", None, &[])), Some(ErrorCode::Cooldown));
 }
 
@@ -232,6 +232,55 @@ fn one_click_is_one_call() {
     let first = scene.gate.ask(scene.at(), Some(&label), kind()).unwrap();
     let second = scene.gate.ask(scene.at(), Some(&label), kind()).unwrap();
     assert_ne!(first, second);
+}
+
+#[test]
+fn killing_denies_what_is_asked_for_on_the_path_right_now() {
+    for which in [Which::All, Which::Path(PathName::browser())] {
+        let mut scene = Scene::new(|rules| rules.on_timeout = OnTimeout::Allow { keys: None, hours: None });
+        let request = scene.ask("agent", None, &[]).unwrap();
+        let dialog = scene.on_screen();
+        assert_eq!(scene.gate.kill(scene.at(), EndReason::Killed, &which), 0, "nothing ran");
+        assert!(scene.gate.take_effects().contains(&Effect::Withdraw(dialog)));
+        scene.gate.answer(scene.at(), dialog, Answer::TimedOut);
+        let polled = scene.gate.poll(scene.at(), &key_name("agent"), &PathName::browser(), request).unwrap();
+        assert!(matches!(polled, Polled::Denied(failure) if failure.code == ErrorCode::Rejected));
+        assert_eq!(code(scene.ask("agent", None, &[])), Some(ErrorCode::Cooldown));
+    }
+    let mut scene = Scene::new(|_| {});
+    let (_, label) = scene.grant("agent");
+    scene.ask("agent", None, &[]).unwrap();
+    assert_eq!(scene.gate.kill(scene.at(), EndReason::Killed, &Which::Labels(vec![label])), 1);
+    assert_eq!(scene.gate.snapshot().on_screen, None);
+}
+
+#[test]
+fn questions_that_are_declined_over_and_over_make_the_key_wait() {
+    let mut scene = Scene::new(|_| {});
+    let (_, label) = scene.grant("agent");
+    let question = |n: usize| QuestionKind::Tool {
+        tool: "evaluate_script".into(),
+        target: "https://example.com".into(),
+        text: n.to_string(),
+        for_grant: true,
+    };
+    for n in 0..5 {
+        scene.gate.ask(scene.at(), Some(&label), question(n)).unwrap();
+    }
+    for answer in [Answer::Reject, Answer::TimedOut, Answer::Reject] {
+        scene.answer(answer);
+    }
+    let snapshot = scene.gate.snapshot();
+    assert_eq!((snapshot.on_screen, snapshot.waiting), (None, 0), "the others are not put either");
+    let failure = scene.gate.ask(scene.at(), Some(&label), question(9)).unwrap_err();
+    assert_eq!((failure.code, failure.retry_after_ms), (ErrorCode::AskedTooOften, Some(60 * SECOND)));
+
+    let mut scene = Scene::new(|_| {});
+    let (_, label) = scene.grant("agent");
+    for n in 0..10 {
+        scene.gate.ask(scene.at(), Some(&label), question(n)).unwrap();
+        scene.answer(if n % 3 == 2 { Answer::Allow } else { Answer::Reject });
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use consentry_browser::{Browser, BrowserInfo, Tabs};
-use consentry_core::{Hub, Permit, Which};
-use consentry_gate::EndReason;
+use consentry_core::{Hub, Permit};
+use consentry_gate::{EndReason, Which};
 use consentry_link::{LinkEvents, Links};
 use consentry_wire::frame::{Event, Hello, Op};
 use consentry_wire::{Epoch, Failure, ProfileId};

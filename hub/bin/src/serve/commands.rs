@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use consentry_control::StateSource as _;
-use consentry_core::Which;
-use consentry_gate::{EndReason, Remembered};
+use consentry_gate::{EndReason, Remembered, Which};
 use consentry_link::Commands;
 use consentry_wire::socket::{Reply, Request};
 use consentry_wire::{ErrorCode, Failure};

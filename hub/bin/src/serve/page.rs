@@ -6,8 +6,10 @@ use consentry_control::{
     Actions, AuditRow, BrowserRow, DialogRow, ForgetSite, GrantRow, PageState, SiteRow, StateSource, TabRow,
     Warning,
 };
-use consentry_core::{Status, Which};
-use consentry_gate::{Asked, EndReason, GrantView, Moment, QuestionKind, Remembered, Shown, parse_site};
+use consentry_core::Status;
+use consentry_gate::{
+    Asked, EndReason, GrantView, Moment, QuestionKind, Remembered, Shown, Which, parse_site,
+};
 use serde_json::{Value, json};
 
 use super::Running;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use consentry_core::Which;
-use consentry_gate::{EndReason, PathRules, Remembered, Rules, SiteRule};
+use consentry_gate::{EndReason, PathRules, Remembered, Rules, SiteRule, Which};
 use consentry_wire::frame::{Event, FromExtension, Op, ToExtension};
 use consentry_wire::site::{Site, SiteScope};
 use consentry_wire::{Epoch, PathName};

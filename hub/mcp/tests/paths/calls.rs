@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use consentry_core::Which;
-use consentry_gate::{Answer, EndReason};
+use consentry_gate::{Answer, EndReason, Which};
 use serde_json::{Value, json};
 
 use crate::scene::{AGENT, OLD_VERSION, OTHER, SHELL_GATEWAY, Scene, VERSIONS, failure, result, until};
