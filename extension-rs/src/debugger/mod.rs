@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::rc::Rc;
 
-use consentry_wire::cdp::Kind;
+use consentry_wire::cdp::{self, Kind};
 use consentry_wire::document::DocumentId;
 use consentry_wire::frame::{DetachReason, Event};
+use consentry_wire::held::{Request, Touch, Verdict};
 use consentry_wire::{ErrorCode, Failure, GrantLabel};
 use futures_util::future::{Either, join, join_all, select, try_join_all};
 use futures_util::lock::Mutex;
@@ -23,9 +24,15 @@ use wasm_bindgen::JsValue;
 use self::signal::Signal;
 use crate::chrome::time::{moment, sleep};
 use crate::chrome::{self, ChromeError, debugger, tabs};
-use crate::guard::{Guard, Request, TabFacts, Touch, Verdict};
+use crate::guard::{Guard, TabFacts};
 
 const PROTOCOL: &str = "1.3";
+
+/// The longest answer to a command, in bytes of JSON: a large picture, and more text than any tool passes on.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// How long messages that came while the worker was busy are given to be taken.
+const QUEUED_MS: f64 = 100.0;
 
 /// How often a frame tree is asked for again because a commit came in between.
 const TREE_TRIES: u32 = 20;
@@ -270,8 +277,8 @@ impl Debugger {
         params: &Map<String, Value>,
         document: Option<&DocumentId>,
     ) -> Result<String, Failure> {
-        let request = Request { tab, session, method, params, document };
-        let ticket = self.guard.borrow().may_send(grant, &request, moment())?;
+        let request = Request { session, method, params, document };
+        let ticket = self.guard.borrow().may_send(grant, tab, &request, moment())?;
         let answer = chrome::settle(send(tab, session, method, params));
         // A page that goes away takes some of its answers with it.
         let overtaken = self.moved.until(|| self.guard.borrow().may_answer(&ticket, moment()).err());
@@ -279,17 +286,32 @@ impl Debugger {
             Either::Left((answer, _)) => answer,
             Either::Right((failure, _)) => return Err(failure),
         };
-        let kind = ticket.kind;
+        if self.guard.borrow().is_stale(moment()) {
+            // Taking a large answer can keep the worker busy for longer than a state holds: those that wait for it
+            // come first.
+            sleep(QUEUED_MS).await;
+        }
         self.guard.borrow().may_answer(&ticket, moment())?;
         match answer {
-            Ok(result) => Ok(chrome::to_json(&result)),
-            Err(error) => Err(failure::of_command(method, kind, &error)),
+            Ok(result) => {
+                let result = chrome::to_json(&result);
+                if result.len() <= MAX_ANSWER {
+                    return Ok(result);
+                }
+                let message = format!("the answer to {method} has {} MB", result.len() / 1_000_000);
+                let failure = Failure::new(ErrorCode::TooLarge, message);
+                Err(if ticket.kind() == Kind::Acts { failure.maybe_done() } else { failure })
+            }
+            Err(error) => Err(failure::of_command(method, ticket.kind(), &error)),
         }
     }
 
     /// One DevTools event came.
     pub(crate) fn event(self: &Rc<Self>, source: Source, method: String, params: &JsValue) {
         let Some(tab) = source.tab_id else { return };
+        if !cdp::passes(&method) {
+            return;
+        }
         let session = source.session_id;
         let mut params: Value = serde_json::from_str(&chrome::to_json(params)).unwrap_or_default();
         let commits = self.guard.borrow().commits(tab);
@@ -301,6 +323,10 @@ impl Debugger {
             Verdict::Drop => return,
             Verdict::LetGo => return self.forbid(tab),
             Verdict::Pass => {}
+            Verdict::LookAgain => {
+                let this = Rc::clone(self);
+                spawn_local(async move { this.look_again(tab).await });
+            }
             Verdict::SetUp(child) => {
                 let this = Rc::clone(self);
                 spawn_local(async move {
@@ -315,6 +341,20 @@ impl Debugger {
             }
         }
         (self.emit)(Event::Cdp { tab, session, method, params });
+    }
+
+    /// The tab's own document is one that no event told of.
+    async fn look_again(self: &Rc<Self>, tab: u32) {
+        // A tab that is gone, or another document meanwhile, has an event of its own.
+        let Ok(tree) = chrome::settle(send(tab, None, "Page.getFrameTree", &json!({}))).await else { return };
+        let tree: Value = serde_json::from_str(&chrome::to_json(&tree)).unwrap_or_default();
+        let source = Source { tab_id: Some(tab), session_id: None };
+        let params = chrome::to_js(&json!({ "frame": tree["frameTree"]["frame"] }));
+        self.event(source, "Page.frameNavigated".to_owned(), &params);
+        let verdict = self.guard.borrow_mut().seed(tab, None, &tree);
+        if verdict == Verdict::LetGo && self.guard.borrow().is_held(tab) {
+            self.forbid(tab);
+        }
     }
 
     /// The browser ended an attachment. Says whether anybody held it.
@@ -355,5 +395,5 @@ fn send(
 
 /// Whether a command changes something, for the outcome of one that ran out of time.
 pub(crate) fn acts(method: &str, params: &Map<String, Value>) -> bool {
-    consentry_wire::cdp::check(method, params).is_ok_and(|command| command.kind == Kind::Acts)
+    cdp::check(method, params).is_ok_and(|command| command.kind == Kind::Acts)
 }

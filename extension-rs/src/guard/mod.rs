@@ -19,13 +19,11 @@ use std::collections::BTreeMap;
 
 use consentry_wire::forbidden::HubPorts;
 use consentry_wire::frame::{Event, GrantState, State, StopBy};
+use consentry_wire::held::HeldTab;
 use consentry_wire::{Epoch, ErrorCode, Failure, GrantLabel};
 
-pub(crate) use command::Request;
 pub(crate) use moment::Moment;
-pub(crate) use tab::{TabFacts, Touch, Verdict};
-
-use tab::HeldTab;
+pub(crate) use tab::TabFacts;
 
 /// The hub sends the state every 2 s; after three times that it is taken for lost.
 pub(crate) const STATE_LIFE_MS: f64 = 6_000.0;
@@ -127,6 +125,11 @@ impl Guard {
         Ok(self.keep(grants.into_iter().map(|grant| (grant.label.clone(), grant)).collect()))
     }
 
+    /// Whether the last state is too old for anything to be allowed.
+    pub(crate) fn is_stale(&self, now: Moment) -> bool {
+        now.since(self.heard) >= STATE_LIFE_MS
+    }
+
     /// Ends what has run out.
     pub(crate) fn expire(&mut self, now: Moment) -> Ended {
         let live = self.grants.iter().filter(|(_, grant)| self.lives(grant, now));
@@ -159,8 +162,7 @@ impl Guard {
     }
 
     fn lives(&self, grant: &GrantState, now: Moment) -> bool {
-        let age = now.since(self.heard);
-        age < STATE_LIFE_MS && age < grant.expires_in_ms as f64
+        !self.is_stale(now) && now.since(self.heard) < grant.expires_in_ms as f64
     }
 
     /// The grant of a call, alive, and the hub's ports.

@@ -1,5 +1,6 @@
 use consentry_wire::document::DocumentId;
 use consentry_wire::frame::{StopBy, TabInfo};
+use consentry_wire::held::{Request, Touch, Verdict};
 use consentry_wire::site::{Origin, SiteScope};
 use consentry_wire::{Outcome, PathName};
 use proptest::prelude::*;
@@ -77,8 +78,8 @@ fn verdict(
     bound: Option<&DocumentId>,
     now: f64,
 ) -> Result<command::Ticket, ErrorCode> {
-    let request = Request { tab: TAB, session: None, method, params: &params, document: bound };
-    guard.may_send(&label("ABCD"), &request, at(now)).map_err(|failure| failure.code)
+    let request = Request { session: None, method, params: &params, document: bound };
+    guard.may_send(&label("ABCD"), TAB, &request, at(now)).map_err(|failure| failure.code)
 }
 
 fn refusal(
@@ -192,14 +193,9 @@ fn a_session_is_used_only_while_it_lives() {
     assert_eq!(guard.seed(TAB, Some("S"), &tree), Verdict::Pass);
     let enable = |session| {
         let params = Map::new();
-        let request = Request {
-            tab: TAB,
-            session: Some(session),
-            method: "Page.enable",
-            params: &params,
-            document: None,
-        };
-        guard.may_send(&label("ABCD"), &request, at(0.0)).is_ok()
+        let request =
+            Request { session: Some(session), method: "Page.enable", params: &params, document: None };
+        guard.may_send(&label("ABCD"), TAB, &request, at(0.0)).is_ok()
     };
     assert!(enable("S") && !enable("T"));
     assert_eq!(guard.event(TAB, Some("T"), "Page.loadEventFired", &json!({})), Verdict::Drop);
@@ -208,14 +204,9 @@ fn a_session_is_used_only_while_it_lives() {
     guard.event(TAB, None, "Target.detachedFromTarget", &json!({"sessionId": "S"}));
     let text = object(json!({"text": "a"}));
     let bound = document("C", "L1");
-    let request = Request {
-        tab: TAB,
-        session: None,
-        method: "Input.insertText",
-        params: &text,
-        document: Some(&bound),
-    };
-    assert!(guard.may_send(&label("ABCD"), &request, at(0.0)).is_err());
+    let request =
+        Request { session: None, method: "Input.insertText", params: &text, document: Some(&bound) };
+    assert!(guard.may_send(&label("ABCD"), TAB, &request, at(0.0)).is_err());
 }
 
 #[test]
@@ -504,8 +495,8 @@ proptest! {
                     let (method, params) = evaluate(&format!("u{context_of}"));
                     let bound = document(FRAMES[frame], &loader.to_string());
                     let request =
-                        Request { tab: TAB, session: None, method, params: &params, document: Some(&bound) };
-                    let verdict = guard.may_send(&label(NAMES[grant]), &request, at(now));
+                        Request { session: None, method, params: &params, document: Some(&bound) };
+                    let verdict = guard.may_send(&label(NAMES[grant]), TAB, &request, at(now));
                     if let Ok(ticket) = verdict {
                         prop_assert!(model.allows(grant, frame, loader, context_of, now), "{:?}", model);
                         prop_assert!(guard.may_answer(&ticket, at(now)).is_ok());

@@ -16,7 +16,7 @@ use self::calls::Calls;
 use crate::chrome::time::{Timer, moment};
 use crate::chrome::{self, runtime};
 use crate::debugger::Debugger;
-use crate::guard::{Ended, Guard, Halt};
+use crate::guard::{Ended, Guard, Halt, Moment};
 use crate::link::{Link, News};
 use crate::ui::badge::Badge;
 use crate::ui::snapshot::{GrantView, Order, Snapshot};
@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     calls: Calls,
     badge: Badge,
     ticker: RefCell<Option<Timer>>,
+    /// When the last tick was.
+    ticked: Cell<Moment>,
     configuring: Mutex<()>,
     reload_due: Cell<bool>,
     /// Itself, for what goes on after a call into it has ended.
@@ -65,6 +67,7 @@ impl Worker {
                 calls: Calls::default(),
                 badge: Badge::default(),
                 ticker: RefCell::default(),
+                ticked: Cell::new(moment()),
                 configuring: Mutex::default(),
                 reload_due: Cell::default(),
                 this: this.clone(),
@@ -101,7 +104,6 @@ impl Worker {
             }
             ToExtension::Call(call) => {
                 let Some(this) = self.this.upgrade() else { return };
-                self.expire();
                 calls::run(&this, call);
             }
             ToExtension::Cancel { id } => {
@@ -147,7 +149,12 @@ impl Worker {
     }
 
     fn tick(&self) {
-        self.expire();
+        let now = moment();
+        // After a tick that came late the worker was busy, and states may wait to be taken: nothing runs on the old
+        // one, but what it allowed is not let go of before they are.
+        if now.since(self.ticked.replace(now)) < 2.0 * TICK_MS {
+            self.expire();
+        }
         self.link.tick();
         self.show_badge();
         let this = self.this.clone();

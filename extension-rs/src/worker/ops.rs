@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use consentry_wire::frame::{NavigateTo, Op};
+use consentry_wire::held::Touch;
 use consentry_wire::{ErrorCode, Failure, GrantLabel};
 use serde::Deserialize;
 use serde_json::json;
@@ -12,7 +13,7 @@ use super::Worker;
 use crate::chrome::time::moment;
 use crate::chrome::{self, ChromeError, tabs};
 use crate::debugger::failure;
-use crate::guard::{TabFacts, Touch};
+use crate::guard::TabFacts;
 
 type Answer = Result<String, Failure>;
 
@@ -135,7 +136,7 @@ async fn activate(worker: &Worker, grant: &GrantLabel, tab: u32) -> Answer {
 }
 
 async fn close(worker: &Worker, grant: &GrantLabel, tab: u32) -> Answer {
-    touchable(worker, grant, tab, Touch::Move).await?;
+    touchable(worker, grant, tab, Touch::Close).await?;
     told(chrome::settle(tabs::remove(tab)).await)?;
     Ok(NOTHING.to_owned())
 }

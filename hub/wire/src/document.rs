@@ -68,6 +68,26 @@ impl Documents {
         self.seed_tree(session, &answer["frameTree"]);
     }
 
+    /// Takes a tab's frame tree that may be older than what events have told since: what they told stays.
+    pub fn complete(&mut self, session: Option<&str>, answer: &Value) {
+        let tree = &answer["frameTree"];
+        let overtaken = self
+            .main()
+            .is_some_and(|main| tree["frame"]["loaderId"].as_str() != Some(main.document.loader.as_str()));
+        if !overtaken {
+            self.complete_tree(session, tree);
+        }
+    }
+
+    fn complete_tree(&mut self, session: Option<&str>, tree: &Value) {
+        if tree["frame"]["id"].as_str().is_some_and(|id| !self.frames.contains_key(id)) {
+            self.commit(session, &tree["frame"]);
+        }
+        for child in tree["childFrames"].as_array().into_iter().flatten() {
+            self.complete_tree(session, child);
+        }
+    }
+
     fn seed_tree(&mut self, session: Option<&str>, tree: &Value) {
         self.commit(session, &tree["frame"]);
         for child in tree["childFrames"].as_array().into_iter().flatten() {
@@ -264,6 +284,19 @@ mod tests {
         assert_eq!(navigated(&mut documents, frame("M", "3", "https://b.test/", None)), Some("M".into()));
         assert!(documents.holding(&before).is_none() && documents.frame("C").is_none());
         assert_eq!(navigated(&mut documents, frame("M", "3", "https://b.test/", None)), None);
+    }
+
+    #[test]
+    fn a_tree_that_a_commit_overtook_changes_nothing() {
+        let mut documents = Documents::default();
+        let tree = json!({"frameTree": {"frame": frame("M", "1", "", None)}});
+        navigated(&mut documents, frame("M", "2", "https://a.test/", None));
+        documents.complete(None, &tree);
+        assert_eq!(documents.main().unwrap().url, "https://a.test/");
+        let newer = json!({"frameTree": {"frame": frame("M", "2", "https://a.test/", None),
+            "childFrames": [{"frame": frame("C", "3", "https://c.test/", Some("M"))}]}});
+        documents.complete(None, &newer);
+        assert_eq!(documents.frame("C").unwrap().url, "https://c.test/");
     }
 
     #[test]

@@ -1,60 +1,71 @@
-//! What a held tab shows, and whether a command may reach it: the extension's checks on this side of the wire.
+//! What a held tab shows, and whether a command may reach it: decided by whoever holds the debugger, the extension or
+//! a standalone program.
 //!
-//! Pure: no browser, no clock. A command that reads or acts passes only for the document that its frame holds right
-//! now, and only when the grant's sites cover that document; its answer only while that is still so.
+//! A command that reads or acts passes only for the document that its frame holds right now, and only when the grant's
+//! sites cover that document; its answer only while that is still so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use consentry_wire::cdp::{self, Bound, Command, Kind};
-use consentry_wire::document::{DocumentId, Documents, Frame, World};
-use consentry_wire::forbidden::{self, Forbidden, HubPorts};
-use consentry_wire::site::Origin;
-use consentry_wire::{ErrorCode, Failure, GrantLabel};
+use crate::cdp::{self, Bound, Command, Kind};
+use crate::document::{DocumentId, Documents, Frame, World};
+use crate::forbidden::{self, Forbidden, HubPorts};
+use crate::site::Origin;
+use crate::{ErrorCode, Failure, GrantLabel};
 use serde_json::{Map, Value};
 
 /// What decides for one grant.
-pub(super) struct Scope<'a> {
-    pub(super) label: &'a GrantLabel,
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// The grant.
+    pub label: &'a GrantLabel,
     /// No page on these is ever driven.
-    pub(super) ports: HubPorts,
+    pub ports: HubPorts,
     /// Whether the grant's sites cover an origin.
-    pub(super) covers: &'a dyn Fn(&Origin) -> bool,
+    pub covers: &'a dyn Fn(&Origin) -> bool,
 }
 
 /// One command as it is asked for.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub struct Request<'a> {
     /// A child session; none for the tab's own.
-    pub(super) session: Option<&'a str>,
-    pub(super) method: &'a str,
-    pub(super) params: &'a Map<String, Value>,
-    pub(super) document: Option<&'a DocumentId>,
+    pub session: Option<&'a str>,
+    /// The DevTools method.
+    pub method: &'a str,
+    /// Its parameters.
+    pub params: &'a Map<String, Value>,
+    /// The document that it is tied to.
+    pub document: Option<&'a DocumentId>,
 }
 
 /// One command that passed, for the check after its answer.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub struct Ticket {
     document: Option<DocumentId>,
     /// What the command does.
-    pub(super) kind: Kind,
+    pub kind: Kind,
 }
 
 /// What is to be done with a tab as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touch {
+pub enum Touch {
     /// Attaching to it, or loading the same again: its document is used.
     Use,
-    /// Going elsewhere, bringing to the front, closing: its document is not.
+    /// Going elsewhere, bringing to the front: its document is not.
     Move,
+    /// Closing it: nothing of it is used, wherever it went.
+    Close,
 }
 
 /// What one event means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It is told.
     Pass,
     /// It is told, and this child session has to be set up.
     SetUp(String),
+    /// It is told, and it comes from a document that no event has told of: the tab's frame tree has to be asked for,
+    /// and its top frame taken as if by `Page.frameNavigated`.
+    LookAgain,
     /// It is not told.
     Drop,
     /// The tab went where nobody may drive it: it is let go of at once.
@@ -63,20 +74,25 @@ pub(super) enum Verdict {
 
 /// A tab that is attached, or about to be.
 #[derive(Debug, Default)]
-pub(super) struct HeldTab {
-    pub(super) holders: BTreeSet<GrantLabel>,
+pub struct HeldTab {
+    /// The grants that hold it.
+    pub holders: BTreeSet<GrantLabel>,
     documents: Documents,
     /// Sessions of frames in other processes, each with the one that it was reached through.
     children: BTreeMap<String, Option<String>>,
     /// Whose an empty document is, by its frame: its own script context alone says so.
     inherited: BTreeMap<String, Origin>,
+    /// The tab's own session has lost its script contexts, and no document has been told since. Usually that is the
+    /// moment of a commit; a debugger that was attached while a fresh tab's first page was on its way is never told of
+    /// that page.
+    unsure: bool,
     /// Counts commits, so that a frame tree asked for before one is not taken for what came after.
-    pub(super) commits: u64,
+    pub commits: u64,
 }
 
 impl Scope<'_> {
     /// Whether the grant may open an address, or send a tab there.
-    pub(super) fn may_open(&self, address: &str) -> Result<(), Failure> {
+    pub fn may_open(&self, address: &str) -> Result<(), Failure> {
         if address == "about:blank" {
             return Ok(());
         }
@@ -84,18 +100,19 @@ impl Scope<'_> {
     }
 
     /// Whether the grant may do something with a tab that shows an address.
-    pub(super) fn may_touch(&self, address: &str, touch: Touch) -> Result<(), Failure> {
+    pub fn may_touch(&self, address: &str, touch: Touch) -> Result<(), Failure> {
         if address.is_empty() || address == "about:blank" {
             return Ok(());
         }
         match touch {
             Touch::Use => self.covers(address, Origin::parse(address).as_ref()),
             Touch::Move => not_forbidden(address, self.ports),
+            Touch::Close => Ok(()),
         }
     }
 
     /// The address and the title as the grant may see them: no more than a host of what its sites do not cover.
-    pub(super) fn show(&self, address: &str, title: &str) -> (String, String) {
+    pub fn show(&self, address: &str, title: &str) -> (String, String) {
         if forbidden::check(address, self.ports).is_err() {
             let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
             return (format!("{scheme}:"), String::new());
@@ -125,8 +142,13 @@ impl Scope<'_> {
 }
 
 impl HeldTab {
+    /// The tab is attached anew: what was known of its documents no longer holds.
+    pub fn attached(&mut self) {
+        *self = Self { holders: std::mem::take(&mut self.holders), ..Self::default() };
+    }
+
     /// Takes a session's frame tree.
-    pub(super) fn seed(&mut self, session: Option<&str>, tree: &Value, ports: HubPorts) -> Verdict {
+    pub fn seed(&mut self, session: Option<&str>, tree: &Value, ports: HubPorts) -> Verdict {
         self.documents.seed(session, tree);
         let mut trees = vec![&tree["frameTree"]];
         while let Some(tree) = trees.pop() {
@@ -139,13 +161,7 @@ impl HeldTab {
     }
 
     /// Takes one DevTools event.
-    pub(super) fn event(
-        &mut self,
-        session: Option<&str>,
-        method: &str,
-        params: &Value,
-        ports: HubPorts,
-    ) -> Verdict {
+    pub fn event(&mut self, session: Option<&str>, method: &str, params: &Value, ports: HubPorts) -> Verdict {
         if !cdp::passes(method) || session.is_some_and(|session| !self.children.contains_key(session)) {
             return Verdict::Drop;
         }
@@ -153,7 +169,15 @@ impl HeldTab {
             self.commits += 1;
             self.inherited.remove(&frame);
         }
+        if session.is_none() {
+            match method {
+                "Runtime.executionContextsCleared" => self.unsure = true,
+                "Page.frameNavigated" if params["frame"]["parentId"].is_null() => self.unsure = false,
+                _ => {}
+            }
+        }
         match method {
+            "Page.loadEventFired" if session.is_none() && self.unsure => Verdict::LookAgain,
             "Runtime.executionContextCreated" => self.context_created(&params["context"], ports),
             "Page.frameNavigated" if undrivable(&params["frame"], session, ports) => Verdict::LetGo,
             "Target.attachedToTarget" => match params["sessionId"].as_str() {
@@ -189,26 +213,27 @@ impl HeldTab {
         if let (true, Some(origin)) = (aux["isDefault"] == true, Origin::parse(text)) {
             self.inherited.insert(frame.to_owned(), origin);
         }
-        Verdict::Pass
+        let top = self.documents.main().is_some_and(|top| top.document.frame == frame);
+        if top && self.unsure { Verdict::LookAgain } else { Verdict::Pass }
     }
 
     /// Whether a child session is known.
-    pub(super) fn has_child(&self, session: &str) -> bool {
+    pub fn has_child(&self, session: &str) -> bool {
         self.children.contains_key(session)
     }
 
     /// The address of the tab's own document.
-    pub(super) fn address(&self) -> Option<&str> {
+    pub fn address(&self) -> Option<&str> {
         self.documents.main().map(|top| top.url.as_str())
     }
 
     /// The tab's own document.
-    pub(super) fn top(&self) -> Option<&DocumentId> {
+    pub fn top(&self) -> Option<&DocumentId> {
         self.documents.main().map(|top| &top.document)
     }
 
     /// Whether a grant's sites cover the tab's own document.
-    pub(super) fn top_is_covered(&self, scope: &Scope<'_>) -> bool {
+    pub fn top_is_covered(&self, scope: &Scope<'_>) -> bool {
         self.documents.main().is_some_and(|top| self.covered(scope, top).is_ok())
     }
 
@@ -219,7 +244,7 @@ impl HeldTab {
     }
 
     /// Whether a grant may send a command right now.
-    pub(super) fn may_send(&self, scope: &Scope<'_>, request: &Request<'_>) -> Result<Ticket, Failure> {
+    pub fn may_send(&self, scope: &Scope<'_>, request: &Request<'_>) -> Result<Ticket, Failure> {
         let command = cdp::check(request.method, request.params)
             .or_else(|refused| fail(ErrorCode::MethodNotAllowed, refused.to_string()))?;
         if !self.holders.contains(scope.label) {
@@ -227,6 +252,9 @@ impl HeldTab {
         }
         if request.session.is_some_and(|session| !self.children.contains_key(session)) {
             return changed("the frame's session has ended");
+        }
+        if self.unsure && command.bound != Bound::No {
+            return changed("the page is between two documents");
         }
         if reaches_whole_tab(command) {
             let top = self.documents.main().map_or_else(|| changed("the tab holds no document yet"), Ok)?;
@@ -254,7 +282,7 @@ impl HeldTab {
 
     /// Whether the answer to a command may still be given: the grant holds the tab, and the document is the one that
     /// was checked.
-    pub(super) fn may_answer(&self, label: &GrantLabel, ticket: &Ticket) -> Result<(), Failure> {
+    pub fn may_answer(&self, label: &GrantLabel, ticket: &Ticket) -> Result<(), Failure> {
         if !self.holders.contains(label) {
             return Err(ticket.let_go());
         }
@@ -265,17 +293,17 @@ impl HeldTab {
 
 impl Ticket {
     /// The tab was let go of while the command ran.
-    pub(super) fn let_go(&self) -> Failure {
+    pub fn let_go(&self) -> Failure {
         self.late(Failure::new(ErrorCode::DocumentChanged, "the tab was let go of while the command ran"))
     }
 
     /// The page went elsewhere while the command ran.
-    pub(super) fn overtaken(&self) -> Failure {
+    pub fn overtaken(&self) -> Failure {
         self.late(Failure::new(ErrorCode::DocumentChanged, "the page went elsewhere meanwhile"))
     }
 
     /// As a failure that came after the command was sent.
-    pub(super) fn late(&self, failure: Failure) -> Failure {
+    pub fn late(&self, failure: Failure) -> Failure {
         if self.kind == Kind::Acts { failure.maybe_done() } else { failure }
     }
 }
@@ -285,13 +313,17 @@ impl Ticket {
 /// loaded is the browser's own too, but the tab will leave it again; nothing covers it.
 fn undrivable(frame: &Value, session: Option<&str>, ports: HubPorts) -> bool {
     let text = |name: &str| frame[name].as_str().unwrap_or_default();
+    let why = |name: &str| forbidden::check(text(name), ports).err();
+    let hub = ["url", "securityOrigin", "unreachableUrl"].map(why).contains(&Some(Forbidden::Hub));
     let top = session.is_none() && frame["parentId"].as_str().is_none();
-    // A fresh tab has no address before its first page comes. There is nothing in it, and nothing covers it.
-    let forbidden = forbidden::check(text("url"), ports).err().filter(|_| !text("url").is_empty());
-    let inherited = forbidden::check(text("securityOrigin"), ports).err();
-    let hub = [forbidden, inherited].contains(&Some(Forbidden::Hub));
     let failed = !text("unreachableUrl").is_empty();
-    hub || (top && forbidden.is_some() && !failed)
+    hub || (top && why("url").is_some() && !failed && !uncommitted(text("url")))
+}
+
+/// Whether a document's address is that of a fresh tab before its first page comes. There is nothing in it, and nothing
+/// covers it.
+pub fn uncommitted(url: &str) -> bool {
+    matches!(url, "" | ":")
 }
 
 /// Commands whose effect or answer is not confined to the frame they name.

@@ -18,6 +18,7 @@ pub mod document;
 pub mod error;
 pub mod forbidden;
 pub mod frame;
+pub mod held;
 pub mod id;
 pub mod proof;
 pub mod site;

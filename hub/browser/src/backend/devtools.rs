@@ -14,7 +14,6 @@ mod attach;
 mod connection;
 mod endpoint;
 mod failure;
-mod guard;
 mod ops;
 mod targets;
 
@@ -35,10 +34,10 @@ use tokio::sync::{Notify, watch};
 
 use self::connection::Waiting;
 use self::endpoint::{Endpoint, NoConnection};
-use self::guard::HeldTab;
 use self::targets::Targets;
 use crate::seam::{Browser, BrowserInfo};
 use crate::tabs::Tabs;
+use consentry_wire::held::HeldTab;
 
 /// How often a browser is looked for that this program has started, and how often the owner's.
 const LOOK_LAUNCHED: Duration = Duration::from_millis(20);
@@ -236,14 +235,14 @@ impl Shared {
 
     /// Finds the browser, connects, and again.
     async fn keep_linked(&self) {
-        let mut asked = None;
+        let mut asked: Vec<Endpoint> = Vec::new();
         loop {
             let (endpoint, patience, again) = match &self.source {
                 DevToolsSource::Launched(folder) => {
-                    (look(std::slice::from_ref(folder), LOOK_LAUNCHED, None).await, PATIENCE_LAUNCHED, false)
+                    (look(std::slice::from_ref(folder), LOOK_LAUNCHED, &[]).await, PATIENCE_LAUNCHED, false)
                 }
                 DevToolsSource::Running(folders) => {
-                    (look(folders, LOOK_RUNNING, asked.as_ref()).await, PATIENCE_RUNNING, true)
+                    (look(folders, LOOK_RUNNING, &asked).await, PATIENCE_RUNNING, true)
                 }
             };
             match endpoint.connect(patience).await {
@@ -278,7 +277,8 @@ impl Shared {
             if !again {
                 return;
             }
-            asked = Some(endpoint);
+            asked.retain(|asked| asked.folder != endpoint.folder);
+            asked.push(endpoint);
         }
     }
 
@@ -391,13 +391,13 @@ impl State {
     }
 }
 
-/// Waits until one of these folders' browsers runs and says where it listens, other than as `asked`.
-async fn look(folders: &[PathBuf], pause: Duration, asked: Option<&Endpoint>) -> Endpoint {
+/// Waits until one of these folders' browsers runs and says where it listens, and was not `asked` already.
+async fn look(folders: &[PathBuf], pause: Duration, asked: &[Endpoint]) -> Endpoint {
     let mut looks = tokio::time::interval(pause);
     loop {
         looks.tick().await;
         let mut found = folders.iter().filter_map(|folder| Endpoint::read(folder));
-        if let Some(endpoint) = found.find(|endpoint| Some(endpoint) != asked) {
+        if let Some(endpoint) = found.find(|endpoint| !asked.contains(endpoint)) {
             return endpoint;
         }
     }
@@ -429,5 +429,34 @@ fn acts(op: &Op) -> bool {
         Op::Cdp { method, params, .. } => {
             cdp::check(method, params).is_ok_and(|command| command.kind == Kind::Acts)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each connection makes the owner's browser ask its owner: who was asked and said no is left in peace.
+    #[tokio::test(start_paused = true)]
+    async fn each_start_of_the_owners_browser_is_asked_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("DevToolsActivePort");
+        let folders = [PathBuf::from("/nowhere"), folder.path().to_owned()];
+        let lock = format!("desk-{}", std::process::id());
+        std::os::unix::fs::symlink(lock, folder.path().join("SingletonLock")).unwrap();
+        std::fs::write(&file, "9222\n/devtools/browser/a\n").unwrap();
+        let first = look(&folders, LOOK_RUNNING, &[]).await;
+        let asked = [first];
+        let minute = Duration::from_secs(60);
+        assert!(tokio::time::timeout(minute, look(&folders, LOOK_RUNNING, &asked)).await.is_err());
+        std::fs::write(&file, "9222\n/devtools/browser/b\n").unwrap();
+        assert_ne!(look(&folders, LOOK_RUNNING, &asked).await, asked[0]);
+    }
+
+    #[test]
+    fn a_profile_is_the_same_the_next_time() {
+        let id = |folder: &str| profile_of(Path::new(folder));
+        assert_eq!(id("/home/me/.config/google-chrome"), id("/home/me/.config/google-chrome"));
+        assert_ne!(id("/home/me/.config/google-chrome"), id("/home/me/.config/chromium"));
     }
 }

@@ -65,7 +65,7 @@ fn a_command_passes_for_the_document_that_its_frame_holds_and_its_answer_only_wh
     assert_eq!(evaluate(&held, "u1", &document("M", "L0")).unwrap_err(), ErrorCode::DocumentChanged);
     commit(&mut held, "M", "L2", "https://a.test/2", None);
     let late = held.may_answer(&label("ABCD"), &ticket).unwrap_err();
-    assert_eq!((late.code, late.outcome), (ErrorCode::DocumentChanged, consentry_wire::Outcome::MaybeDone));
+    assert_eq!((late.code, late.outcome), (ErrorCode::DocumentChanged, crate::Outcome::MaybeDone));
     let request = Request { session: None, method: "Page.enable", params: &Map::new(), document: None };
     let stranger = decide("WXYZ", |scope| held.may_send(scope, &request)).unwrap_err();
     assert_eq!(stranger.code, ErrorCode::UnknownTab);
@@ -132,16 +132,39 @@ fn a_tab_that_goes_where_nobody_may_drive_it_is_let_go_of() {
     assert_eq!(held.event(None, "Page.frameNavigated", &failed, PORTS), Verdict::Pass);
     let typed = send(&held, None, "Input.insertText", json!({"text": "a"}), Some(&document("M", "L3")));
     assert_eq!(typed.unwrap_err(), ErrorCode::ForbiddenPage);
+    // The browser names such a tab by the address that it could not show.
+    let hub = json!({"frame": {"id": "M", "loaderId": "L4", "url": "chrome-error://chromewebdata/",
+        "unreachableUrl": "http://[::1]:7312/"}});
+    assert_eq!(held.event(None, "Page.frameNavigated", &hub, PORTS), Verdict::LetGo);
 }
 
 /// Browsers give a fresh tab no address before its first page comes.
 #[test]
 fn a_tab_without_an_address_is_held_and_shows_nothing() {
+    for url in ["", ":"] {
+        let mut held = held();
+        let frame = json!({"id": "M", "loaderId": "L2", "url": url, "securityOrigin": "://"});
+        assert_eq!(held.seed(None, &json!({"frameTree": {"frame": frame}}), PORTS), Verdict::Pass);
+        let picture = send(&held, None, "Page.captureScreenshot", json!({}), Some(&document("M", "L2")));
+        assert_eq!(picture.unwrap_err(), ErrorCode::ForbiddenPage);
+    }
+}
+
+/// Seen in Chromium 156: attached while the first page of a fresh tab is on its way, it tells of that page's scripts
+/// and its load, and never of the page itself.
+#[test]
+fn a_document_that_no_event_told_of_is_asked_for_and_takes_no_command_before() {
     let mut held = held();
-    let frame = json!({"id": "M", "loaderId": "L2", "url": "", "securityOrigin": "://"});
-    assert_eq!(held.seed(None, &json!({"frameTree": {"frame": frame}}), PORTS), Verdict::Pass);
-    let picture = send(&held, None, "Page.captureScreenshot", json!({}), Some(&document("M", "L2")));
-    assert_eq!(picture.unwrap_err(), ErrorCode::ForbiddenPage);
+    let here = document("M", "L1");
+    assert_eq!(held.event(None, "Runtime.executionContextsCleared", &json!({}), PORTS), Verdict::Pass);
+    assert_eq!(evaluate(&held, "u1", &here).unwrap_err(), ErrorCode::DocumentChanged);
+    let picture = send(&held, None, "Page.captureScreenshot", json!({}), Some(&here));
+    assert_eq!(picture.unwrap_err(), ErrorCode::DocumentChanged);
+    assert_eq!(context(&mut held, 2, "M", "https://b.test"), Verdict::LookAgain);
+    assert_eq!(held.event(None, "Page.loadEventFired", &json!({}), PORTS), Verdict::LookAgain);
+    assert_eq!(commit(&mut held, "M", "L2", "https://a.test/2", None), Verdict::Pass);
+    assert_eq!(context(&mut held, 3, "M", "https://a.test"), Verdict::Pass);
+    assert!(evaluate(&held, "u3", &document("M", "L2")).is_ok());
 }
 
 #[test]
@@ -187,6 +210,7 @@ fn tabs_are_touched_only_within_the_sites_and_never_on_a_forbidden_page() {
     assert_eq!(touch("https://b.test/x", Touch::Use), Some(ErrorCode::SiteNotAllowed));
     assert_eq!(touch("https://b.test/x", Touch::Move), None);
     assert_eq!(touch("chrome://settings", Touch::Move), Some(ErrorCode::ForbiddenPage));
+    assert_eq!(touch("http://127.0.0.1:7312/", Touch::Close), None);
     let open = |url: &str| decide("ABCD", |scope| scope.may_open(url)).err().map(|failure| failure.code);
     assert_eq!((open("https://a.test/"), open("about:blank")), (None, None));
     assert_eq!(open("https://b.test/"), Some(ErrorCode::SiteNotAllowed));

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 
 use super::connection::Tree;
 use super::failure::{self, CallError};
-use super::guard::{Scope, Touch};
 use super::targets::TargetFacts;
 use super::{Held, Shared};
+use consentry_wire::held::{Scope, Touch};
 
 /// How often a frame tree is asked for again because a commit came in between.
 pub(super) const TREE_TRIES: u32 = 20;
@@ -157,12 +157,17 @@ impl Shared {
         self.let_go_failure(tab)
     }
 
+    /// Why a tab is not held any more.
     fn let_go_failure(&self, tab: u32) -> Failure {
         let state = self.lock();
         if !state.up {
-            return Failure::new(ErrorCode::LinkLost, "the link to the browser broke");
+            Failure::new(ErrorCode::LinkLost, "the link to the browser broke")
+        } else if state.targets.target(tab).is_none() {
+            Failure::new(ErrorCode::UnknownTab, format!("tab {tab} was closed"))
+        } else {
+            let message = "the tab went where nobody may drive it, or was let go of";
+            Failure::new(ErrorCode::ForbiddenPage, message)
         }
-        super::connection::let_go_of(tab, state.targets.target(tab).is_some())
     }
 }
 

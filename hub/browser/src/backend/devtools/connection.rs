@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use consentry_wire::GrantLabel;
 use consentry_wire::cdp;
 use consentry_wire::frame::{DetachReason, Event};
-use consentry_wire::{ErrorCode, Failure, GrantLabel};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,9 +15,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::failure::CallError;
-use super::guard::{Scope, Verdict};
 use super::targets::TargetFacts;
 use super::{Place, Shared, State};
+use consentry_wire::held::{Scope, Verdict};
 
 /// Commands that may wait for their answer.
 const MAX_PENDING: usize = 256;
@@ -273,6 +273,17 @@ impl Shared {
             Verdict::Drop => return,
             Verdict::LetGo => return self.let_go(state, tab, DetachReason::Forbidden),
             Verdict::Pass => {}
+            Verdict::LookAgain => {
+                let tree = Tree {
+                    tab,
+                    session: session.to_owned(),
+                    child: false,
+                    commits,
+                    tries: super::attach::TREE_TRIES,
+                    attaching: None,
+                };
+                self.ask_tree(state, tree);
+            }
             Verdict::SetUp(new) => {
                 let commits = held.guard.commits;
                 state.sessions.insert(new.clone(), Place { tab, child: true });
@@ -351,6 +362,11 @@ impl Shared {
             return self.ask_tree(state, tree);
         }
         let child = tree.child.then_some(tree.session.as_str());
+        if child.is_none() && tree.attaching.is_none() {
+            // A document that no event told of.
+            let frame = json!({ "frame": answer["frameTree"]["frame"] });
+            return self.tab_event(state, &tree.session, "Page.frameNavigated", frame);
+        }
         if held.guard.seed(child, &answer, self.ports) == Verdict::LetGo {
             self.let_go(state, tree.tab, DetachReason::Forbidden);
             return done(tree, Ok(()));
@@ -376,14 +392,5 @@ impl Shared {
             Some(_) => {}
         }
         done(tree, Ok(()));
-    }
-}
-
-/// No browser answers to something that it was not asked for.
-pub(super) fn let_go_of(tab: u32, known: bool) -> Failure {
-    if known {
-        Failure::new(ErrorCode::ForbiddenPage, "the tab went where nobody may drive it, or was let go of")
-    } else {
-        Failure::new(ErrorCode::UnknownTab, format!("tab {tab} was closed"))
     }
 }

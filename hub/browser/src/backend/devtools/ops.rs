@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use super::Shared;
 use super::attach::unknown;
 use super::failure::{self, CallError};
-use super::guard::{Request, Ticket, Touch};
 use super::targets::TargetFacts;
+use consentry_wire::held::{Request, Ticket, Touch};
 
 /// The browser answers a navigation when the page begins to come, or cannot: what fails fails early, and the rest is
 /// told by events.
@@ -157,7 +157,7 @@ impl Shared {
     }
 
     async fn activate(&self, permit: &Permit, tab: u32) -> Result<Value, Failure> {
-        let facts = self.touchable(permit, tab).await?;
+        let facts = self.touchable(permit, tab, Touch::Move).await?;
         let target = json!({ "targetId": facts.target_id });
         self.call(None, "Target.activateTarget", &target).await.map_err(told)?;
         let window = self.window(&facts.target_id).await;
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     async fn close(&self, permit: &Permit, tab: u32) -> Result<Value, Failure> {
-        let facts = self.touchable(permit, tab).await?;
+        let facts = self.touchable(permit, tab, Touch::Close).await?;
         let mut moved = self.moved.subscribe();
         let target = json!({ "targetId": facts.target_id });
         self.call(None, "Target.closeTarget", &target).await.map_err(told)?;
@@ -177,10 +177,10 @@ impl Shared {
         Ok(json!({}))
     }
 
-    /// The tab as it is now, if the grant may move it.
-    async fn touchable(&self, permit: &Permit, tab: u32) -> Result<TargetFacts, Failure> {
+    /// The tab as it is now, if the grant may do that with it.
+    async fn touchable(&self, permit: &Permit, tab: u32, touch: Touch) -> Result<TargetFacts, Failure> {
         let facts = self.facts(tab).await?;
-        self.scoped(permit, |scope| scope.may_touch(&facts.url, Touch::Move))?;
+        self.scoped(permit, |scope| scope.may_touch(&facts.url, touch))?;
         permit.check()?;
         Ok(facts)
     }
