@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use consentry_core::{CallRequest, Capability, Client, Hub, Live, Tool};
+use consentry_core::{
+    CallRequest, Capability, Client, Effective, Hub, Live, Permit, Tool, ToolOutput, ToolSpec,
+};
 use consentry_wire::forbidden::HubPorts;
 use consentry_wire::frame::Op;
 use consentry_wire::{Epoch, ErrorCode, Failure, PathName};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::seam::Browser;
@@ -77,20 +79,10 @@ impl Capability for BrowserCapability {
     async fn close_opened(&self, hub: &Hub, client: &Client, grant_id: Option<&str>) -> Result<(), Failure> {
         let closing = self.tools.iter().find(|tool| tool.spec().name == "close_tab");
         let closing = closing.ok_or_else(|| Failure::new(ErrorCode::Internal, "there is no close_tab"))?;
-        let mut args = Map::new();
-        args.insert("tab".into(), json!("every tab that the grant opened"));
+        let closing = CloseOpened { browser: self, spec: closing.spec() };
         let call = CallRequest { client, path: &self.path, grant_id, limit: CLOSE_LIMIT };
-        let permit = hub.admit(call, closing.as_ref(), &args).await?;
-        let hands =
-            Hands { browser: self.browser.as_ref(), tabs: &self.tabs, permit: &permit, ports: self.ports };
-        let mut outcome = Ok(());
-        for tab in self.tabs.opened_tabs(permit.label()) {
-            let closed = hands.op(&tab.profile, Op::Close { tab: tab.number }).await;
-            // The owner may have closed it already.
-            outcome = outcome.and(
-                closed.map(drop).or_else(|f| if f.code == ErrorCode::UnknownTab { Ok(()) } else { Err(f) }),
-            );
-        }
+        let permit = hub.admit(call, &closing, &Map::new()).await?;
+        let outcome = closing.call(&permit, Map::new()).await.map(drop);
         let code = outcome.as_ref().map_or_else(|failure| failure.code.as_str(), |()| "ok");
         let mut fields = Map::new();
         fields.insert("code".into(), json!(code));
@@ -100,5 +92,42 @@ impl Capability for BrowserCapability {
 
     async fn settled(&self, epoch: Epoch) {
         self.browser.settled(epoch).await;
+    }
+}
+
+/// `close_tab` for every tab that a grant opened: allowed and written down as one call of it.
+struct CloseOpened<'a> {
+    browser: &'a BrowserCapability,
+    spec: &'a ToolSpec,
+}
+
+#[async_trait]
+impl Tool for CloseOpened<'_> {
+    fn spec(&self) -> &ToolSpec {
+        self.spec
+    }
+
+    fn summary(&self, _args: &Map<String, Value>) -> Map<String, Value> {
+        Map::from_iter([("tab".to_owned(), json!("every tab that the grant opened"))])
+    }
+
+    async fn call(&self, permit: &Permit, _args: Map<String, Value>) -> Result<ToolOutput, Failure> {
+        let BrowserCapability { browser, tabs, ports, .. } = self.browser;
+        let hands = Hands { browser: browser.as_ref(), tabs, permit, ports: *ports };
+        let mut outcome = Ok(());
+        for tab in tabs.opened_tabs(permit.label()) {
+            let closed = hands.op(&tab.profile, Op::Close { tab: tab.number }).await;
+            // The owner may have closed it already.
+            let closed = closed
+                .map(drop)
+                .or_else(|failure| if failure.code == ErrorCode::UnknownTab { Ok(()) } else { Err(failure) });
+            outcome = outcome.and(closed);
+        }
+        outcome.map(|()| ToolOutput {
+            content: Vec::new(),
+            structured: Map::new(),
+            target: None,
+            effect: Some(Effective::Unverified),
+        })
     }
 }

@@ -6,9 +6,11 @@ use consentry_core::Permit;
 use consentry_wire::document::{DocumentId, World};
 use consentry_wire::forbidden::{self, Forbidden, HubPorts};
 use consentry_wire::frame::{NavigateTo, Op, TabInfo};
+use consentry_wire::held::uncommitted;
 use consentry_wire::site::Origin;
 use consentry_wire::{ErrorCode, Failure, ProfileId, TabId};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use crate::page::{Call, SCRIPT};
 use crate::seam::{Browser, BrowserInfo};
@@ -16,6 +18,12 @@ use crate::tabs::{PageDialog, Tab, Tabs, Trouble};
 
 /// How long one thing in a browser may take.
 const OP_LIMIT: Duration = Duration::from_secs(20);
+
+/// When attaching is tried again.
+const ATTACH_AGAIN: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400)];
+/// How long a fresh tab's first page, and a fresh document's script context, are waited for.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// The browsers under one permit.
 #[derive(Clone, Copy)]
@@ -117,16 +125,23 @@ impl<'a> Hands<'a> {
 
 impl PageSession<'_> {
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
-        self.hands.tabs.expect(&self.tab);
-        let op = || self.hands.op(&self.tab.profile, Op::Attach { tab: self.tab.number });
-        let attach = || self.unless_troubled(op());
-        let tree = match attach().await {
+        let attach = || {
+            self.hands.tabs.expect(&self.tab);
+            self.unless_troubled(self.hands.op(&self.tab.profile, Op::Attach { tab: self.tab.number }))
+        };
+        let mut tree = attach().await;
+        for pause in ATTACH_AGAIN {
             // A tab that was just made can lose its first attachment while its page gets a process. Attaching does
             // nothing that could be done twice.
-            Err(failure) if failure.code == ErrorCode::BrowserError => attach().await?,
-            tree => tree?,
-        };
-        self.hands.tabs.attached(&self.tab, self.hands.permit.label(), &tree);
+            if !tree.as_ref().is_err_and(|failure| {
+                matches!(failure.code, ErrorCode::BrowserError | ErrorCode::DocumentChanged)
+            }) {
+                break;
+            }
+            self.hands.permit.during(tokio::time::sleep(pause)).await?;
+            tree = attach().await;
+        }
+        self.hands.tabs.attached(&self.tab, self.hands.permit.label(), &tree?);
         Ok(())
     }
 
@@ -137,9 +152,14 @@ impl PageSession<'_> {
 
     /// The site of the document that is there now is allowed, by asking if need be.
     pub(crate) async fn allow_current(&self) -> Result<(), Failure> {
-        let origin =
-            self.look(|tab| tab.documents.main().map(|frame| (frame.url.clone(), frame.origin.clone())))?;
-        match origin {
+        let main =
+            |tab: &mut Tab| tab.documents.main().map(|frame| (frame.url.clone(), frame.origin.clone()));
+        let mut there = self.look(main)?;
+        if there.as_ref().is_none_or(|(url, _)| uncommitted(url)) {
+            let committed = |tab: &mut Tab| main(tab).filter(|(url, _)| !uncommitted(url));
+            there = Some(self.wait(FRESH, committed).await?.ok_or_else(nothing_there)?);
+        }
+        match there {
             Some((url, Some(origin))) => {
                 forbidden::check(&url, self.hands.ports).map_err(never_driven)?;
                 self.hands.permit.site(&self.tab.profile, &origin).await
@@ -155,6 +175,10 @@ impl PageSession<'_> {
     }
 
     fn lost(&self) -> Failure {
+        // What a grant held is let go of with it.
+        if let Err(failure) = self.hands.permit.check() {
+            return failure;
+        }
         Failure::new(
             ErrorCode::DocumentChanged,
             format!("the tab {} was let go of: it closed or went to a page that is never driven", self.tab),
@@ -274,20 +298,31 @@ impl PageSession<'_> {
             limit + Duration::from_millis(500),
             self.command("Runtime.evaluate", params, Some(document)),
         );
-        let mut answer = waited.await.map_err(|_| {
-            Failure::new(ErrorCode::ScriptFailed, "the script did not end in time").maybe_done()
-        })??;
+        let started = Instant::now();
+        let mut answer = match waited.await {
+            Err(_) => return Err(too_slow().next("if the page stays busy, close the tab")),
+            // The browser has no word of its own for a script that it stopped.
+            Ok(Err(failure)) if failure.code == ErrorCode::BrowserError && started.elapsed() >= limit => {
+                return Err(too_slow());
+            }
+            Ok(answer) => answer?,
+        };
         if let Some(thrown) = answer.get("exceptionDetails").filter(|details| !details.is_null()) {
             return Err(script_failed(thrown));
         }
         Ok(answer["result"].take())
     }
 
-    /// The script context of a frame, for the page's own world.
-    pub(crate) fn page_context(&self, document: &DocumentId) -> Result<String, Failure> {
-        let context = self
-            .look(|tab| tab.documents.context(&document.frame, World::Page).map(|(id, _)| id.to_owned()))?;
-        context.ok_or_else(|| Failure::new(ErrorCode::DocumentChanged, "the page is between two documents"))
+    /// The script context of a frame, for the page's own world. It comes a moment after its document.
+    pub(crate) async fn page_context(&self, document: &DocumentId) -> Result<String, Failure> {
+        let context =
+            |tab: &mut Tab| tab.documents.context(&document.frame, World::Page).map(|(id, _)| id.to_owned());
+        if let Some(context) = self.look(context)? {
+            return Ok(context);
+        }
+        self.wait(FRESH, context)
+            .await?
+            .ok_or_else(|| Failure::new(ErrorCode::DocumentChanged, "the page is between two documents"))
     }
 
     /// Calls the page script in a frame's isolated world; brings it there first if it is not.
@@ -370,6 +405,15 @@ fn never_driven(why: Forbidden) -> Failure {
 pub(crate) fn odd(what: &str) -> Failure {
     let said: String = what.chars().take(500).collect();
     Failure::new(ErrorCode::BrowserError, "the browser answered something unexpected").said(said)
+}
+
+fn too_slow() -> Failure {
+    Failure::new(ErrorCode::ScriptFailed, "the script did not end in time").maybe_done()
+}
+
+fn nothing_there() -> Failure {
+    let message = "no page has come to the tab: its address may lead to a download or to nothing";
+    Failure::new(ErrorCode::NavigationFailed, message)
 }
 
 fn script_failed(thrown: &Value) -> Failure {

@@ -171,7 +171,7 @@ impl Tabs {
     pub(crate) fn attached(&self, tab: &TabId, label: &GrantLabel, frame_tree: &Value) {
         let mut state = self.lock();
         let entry = state.tabs.entry(tab.clone()).or_default();
-        entry.documents.seed(None, frame_tree);
+        entry.documents.complete(None, frame_tree);
         entry.holders.insert(label.clone());
         entry.changes.send_modify(|count| *count += 1);
     }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use consentry_browser::{Browser, BrowserCapability, DevTools, DevToolsSource, Either, Tabs};
 use consentry_core::{
-    CallRequest, Capability as _, Client, Content, ControlRequest, Hub, KeyRing, Permit, ToolOutput, Which,
+    CallRequest, Capability as _, Client, Content, ControlRequest, Hub, KeyRing, Permit, ToolOutput,
 };
-use consentry_gate::{Answer, EndReason, GrantId, PathRules, Rules, SiteRule, Switch};
+use consentry_gate::{Answer, EndReason, GrantId, PathRules, Rules, SiteRule, Switch, Which};
 use consentry_test_support::cdp::Cdp;
 use consentry_test_support::chromium::{Chromium, Options};
 use consentry_test_support::fakes::Fakes;

@@ -1,7 +1,17 @@
 //! What goes from addresses before they are written down.
 
-/// An address without its user, and without the values of parameters: they carry tokens and what was searched for.
+/// An address without its user, and without the values of parameters: they carry tokens and what was searched for. Of
+/// one that is not on the web, such as a script or data, its scheme alone.
 pub fn redact_url(address: &str) -> String {
+    if !["http://", "https://"].iter().any(|web| starts_with(address, web)) {
+        return address.split_once(':').map_or("…".to_owned(), |(scheme, _)| {
+            if scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
+                format!("{scheme}:…")
+            } else {
+                "…".to_owned()
+            }
+        });
+    }
     let (rest, fragment) = address.split_once('#').map_or((address, false), |(rest, _)| (rest, true));
     let (base, query) = rest.split_once('?').map_or((rest, None), |(base, query)| (base, Some(query)));
     let mut out = without_user(base);
@@ -17,6 +27,10 @@ pub fn redact_url(address: &str) -> String {
         out.push_str("#…");
     }
     out
+}
+
+fn starts_with(address: &str, web: &str) -> bool {
+    address.get(..web.len()).is_some_and(|start| start.eq_ignore_ascii_case(web))
 }
 
 fn without_user(base: &str) -> String {
@@ -38,6 +52,10 @@ mod tests {
             ("https://example.com/a/b", "https://example.com/a/b"),
             ("https://u:p@example.com/x?q=my+illness&t#frag", "https://example.com/x?q=…&…#…"),
             ("http://localhost:8080/?token=abc", "http://localhost:8080/?token=…"),
+            ("javascript:alert('abc')", "javascript:…"),
+            ("data:text/html,abc", "data:…"),
+            ("not an address", "…"),
+            ("secret words: here", "…"),
         ] {
             assert_eq!(redact_url(address), kept);
         }

@@ -176,11 +176,14 @@ impl PathServer {
     ) -> Result<ToolOutput, Failure> {
         let ReleaseArgs { close_tabs } = parse_args(args)?;
         let path = self.capability.path();
-        if close_tabs {
-            self.capability.close_opened(&self.hub, client, grant_id).await?;
-        }
+        let closed =
+            if close_tabs { self.capability.close_opened(&self.hub, client, grant_id).await } else { Ok(()) };
+        // A tab that stays open is no reason to keep the grant.
         let view = self.hub.release(client, path, grant_id).await?;
-        let text = format!("Released after {} calls.", view.calls);
+        let mut text = format!("Released after {} calls.", view.calls);
+        if let Err(failure) = closed {
+            text.push_str(&format!(" Not every tab was closed: {}.", failure.message));
+        }
         let structured = json!({ "status": "released", "label": view.label, "calls": view.calls });
         let structured = structured.as_object().cloned().unwrap_or_default();
         Ok(ToolOutput {

@@ -77,7 +77,7 @@ impl BrowserTool for EvaluateScript {
         let timeout_ms = args.timeout_ms.unwrap_or(DEFAULT_MS);
         let session = hands.tab(&tab_id(&args.tab)?).await?;
         let document = session.document()?;
-        let context = session.page_context(&document)?;
+        let context = session.page_context(&document).await?;
         let limit = Duration::from_millis(u64::from(timeout_ms));
         let result = session.evaluate(&document, &context, args.expression, true, limit).await?;
         let kind = result["subtype"].as_str().or(result["type"].as_str()).unwrap_or("undefined").to_owned();

@@ -148,7 +148,8 @@ impl<T: BrowserTool> Tool for Adapter<T> {
     }
 
     fn summary(&self, args: &Map<String, Value>) -> Map<String, Value> {
-        T::summary(args)
+        // A selector can hold what a field contains.
+        without_text(&T::summary(args), "selector")
     }
 
     async fn call(&self, permit: &Permit, args: Map<String, Value>) -> Result<ToolOutput, Failure> {

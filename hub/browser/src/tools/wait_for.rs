@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::navigate_tab::tab_id;
-use super::{BrowserTool, Done, READS, without_query, without_text};
+use super::{BrowserTool, Done, READS, without_text};
 use crate::page::{Ref, Wait, WaitFor};
 use crate::session::Hands;
 
@@ -65,7 +65,7 @@ impl BrowserTool for WaitForTool {
     const MARKS: Annotations = READS;
 
     fn summary(args: &Map<String, Value>) -> Map<String, Value> {
-        without_query(&without_text(args, "text"), "url")
+        without_text(&without_text(args, "text"), "url")
     }
 
     async fn run(hands: Hands<'_>, args: Args) -> Result<Done<Output>, Failure> {
