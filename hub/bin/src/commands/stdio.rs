@@ -65,6 +65,8 @@ impl Stdio {
 
     fn alone(self, home: Home) -> anyhow::Result<ExitCode> {
         let Self { path, no_consent, attach, headless, browser: program } = self;
+        let with = if attach.is_some() { "your own browser" } else { "a scratch browser" };
+        tracing::warn!("no hub runs for {}: running alone, with {with}", home.path().display());
         let options = standalone::Options { no_consent, attach, headless, program };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ended = runtime.block_on(standalone::run(home, &path, options));

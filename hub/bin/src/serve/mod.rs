@@ -53,14 +53,18 @@ pub(crate) struct Running {
 pub(crate) async fn run(home: Home, ready: Ready) -> anyhow::Result<()> {
     http::raise_descriptors();
     let stop = CancellationToken::new();
+    // Grants end before what carries the answers of their calls.
+    let end_grants = stop.child_token();
     let mut tasks = JoinSet::new();
-    let running = start(home, &stop, &mut tasks).await?;
+    let running = start(home, &end_grants, &stop, &mut tasks).await?;
     ready(running.ports);
     let ended = tokio::select! {
         signal = stop_signal() => { tracing::info!(signal, "stopping"); Ok(()) }
         // None of them ends before it is told to: the first that does takes the hub with it.
         Some(ended) = tasks.join_next() => ended.context("a part of the hub broke").and_then(|part| part),
     };
+    end_grants.cancel();
+    tokio::time::sleep(LAST_ANSWERS).await;
     stop.cancel();
     running.links.end_all();
     let rest = async { while tasks.join_next().await.is_some() {} };
@@ -68,12 +72,20 @@ pub(crate) async fn run(home: Home, ready: Ready) -> anyhow::Result<()> {
     ended
 }
 
+/// How long calls that ran when the hub was told to stop have to say how they ended, and notifications to be shown.
+const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_millis(200);
+
 /// How often it is looked whether the socket still lies there.
 const SOCKET_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
 type Tasks = JoinSet<anyhow::Result<()>>;
 
-async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyhow::Result<Running> {
+async fn start(
+    home: Home,
+    end_grants: &CancellationToken,
+    stop: &CancellationToken,
+    tasks: &mut Tasks,
+) -> anyhow::Result<Running> {
     home.create()?;
     let configuration = Arc::new(Configuration::load(&home)?);
     let settings = configuration.in_force();
@@ -103,7 +115,7 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
         Vec::new()
     });
     let (hub, actor) =
-        Hub::start(adapters, settings.rules(), configuration.keys(&home)?, remembered, stop.clone());
+        Hub::start(adapters, settings.rules(), configuration.keys(&home)?, remembered, end_grants.clone());
 
     let links = Links::default();
     let tabs = Tabs::default();
@@ -145,7 +157,11 @@ async fn start(home: Home, stop: &CancellationToken, tasks: &mut Tasks) -> anyho
     config::publish_paths(&running, &capabilities, &paths);
 
     tasks.spawn(whole(actor));
-    tasks.spawn(whole(notifying));
+    // It has no end of its own, for the hub keeps its other side.
+    let notifying_until = stop.clone();
+    tasks.spawn(whole(async move {
+        notifying_until.run_until_cancelled(notifying).await;
+    }));
     tasks.spawn(whole(following));
     tasks.spawn(whole(browsers::open_pages(running.clone(), opening, stop.clone())));
     tasks.spawn(whole(config::follow(running.clone(), capabilities, paths.clone(), stop.clone())));
