@@ -468,6 +468,22 @@ impl ScratchHub {
     }
 }
 
+impl Drop for ScratchHub {
+    fn drop(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        // A child that was not waited for: never somebody else's process.
+        if !matches!(running.child.try_wait(), Ok(None)) {
+            return;
+        }
+        let _ = kill_process(running.pid, Signal::KILL);
+        // The folder can only be removed once nobody writes into it, and `drop` cannot wait asynchronously.
+        let killed = Instant::now();
+        while matches!(running.child.try_wait(), Ok(None)) && killed.elapsed() < END {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 async fn follow(stderr: impl AsyncRead + Unpin, log: Log) {
     let mut lines = BufReader::new(stderr).lines();
     while let Ok(Some(line)) = lines.next_line().await {

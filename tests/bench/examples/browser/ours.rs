@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use consentry_bench::{median, say};
+use anyhow::{Context as _, ensure};
+use consentry_bench::{median, rounded, say};
 use consentry_test_support::hub::{HubOptions, Programs, ScratchHub};
 use consentry_test_support::pages::Pages;
 use consentry_test_support::scene::{Grant, Scene, SceneOptions, ref_of};
@@ -81,17 +81,22 @@ pub(crate) async fn measure(programs: &Path, pages: &Pages, samples: usize) -> a
     ours.evaluate = timed(10 * samples, || grant.does("evaluate_script", one.clone())).await?;
     for rows in page::SIZES {
         say(format_args!("    Consentry, {rows} rows"));
-        let reading = read(&grant, &pages.put(&format!("/rows/{rows}"), page::html(rows)), samples).await?;
+        let reading =
+            read(&grant, &pages.put(&format!("/rows/{rows}"), page::html(rows)), rows, samples).await?;
         ours.pages.insert(rows, reading);
     }
     ours.busy_rss_mb = resident(&scene.hub);
     Ok(ours)
 }
 
-async fn read(grant: &Grant, url: &str, samples: usize) -> anyhow::Result<Reading> {
+async fn read(grant: &Grant, url: &str, rows: usize, samples: usize) -> anyhow::Result<Reading> {
     let tab = grant.open(url).await?;
+    let last = page::last(rows);
+    // A long page may still be loading when its tab is there.
+    grant.does("wait_for", json!({ "tab": tab, "text": last })).await?;
     let whole = json!({ "tab": tab, "max_chars": ALL });
     let outline = grant.does("read_page", whole.clone()).await?.text;
+    ensure!(outline.contains(&last), "the outline of {rows} rows ends before {last:?}");
     let took = timed(samples, || grant.does("read_page", whole.clone())).await?;
     let button = json!({ "tab": tab, "ref": ref_of(&outline, page::BUTTON)? });
     let click = timed(samples, || grant.does("click_element", button.clone())).await?;
@@ -130,8 +135,10 @@ fn resident(hub: &ScratchHub) -> Option<f64> {
 /// For the report.
 pub(crate) fn figures(pages: &BTreeMap<usize, Reading>) -> Value {
     let rows = pages.iter().map(|(rows, reading)| {
-        let figures =
-            json!({ "outline_ms": reading.outline, "outline_chars": reading.chars, "click_ms": reading.click });
+        let figures = json!({
+            "outline_ms": reading.outline.map(rounded), "outline_chars": reading.chars,
+            "click_ms": reading.click.map(rounded),
+        });
         (rows.to_string(), figures)
     });
     Value::Object(rows.collect())

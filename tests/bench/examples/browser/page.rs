@@ -8,6 +8,11 @@ pub(crate) const SIZES: [usize; 3] = [100, 1_000, 5_000];
 /// What is clicked.
 pub(crate) const BUTTON: &str = "button \"Save\"";
 
+/// What stands in the last row.
+pub(crate) fn last(rows: usize) -> String {
+    format!("Buy {}", rows - 1)
+}
+
 pub(crate) fn html(rows: usize) -> String {
     let mut list = String::new();
     for row in 0..rows {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use consentry_bench::{median, say};
 use consentry_test_support::pages::Pages;
 use serde_json::{Value, json};
@@ -105,7 +105,8 @@ pub(crate) async fn measure(
     for rows in page::SIZES {
         say(format_args!("    {}, {rows} rows", peer.package));
         let url = pages.put(&format!("/rows/{rows}"), page::html(rows));
-        let reading = running.read(peer, &url, samples).await.with_context(|| format!("{rows} rows"))?;
+        let reading =
+            running.read(peer, &url, rows, samples).await.with_context(|| format!("{rows} rows"))?;
         readings.insert(rows, reading);
     }
     Ok(readings)
@@ -159,9 +160,11 @@ impl Running {
         Ok(running)
     }
 
-    async fn read(&mut self, peer: &Peer, url: &str, samples: usize) -> anyhow::Result<Reading> {
+    async fn read(&mut self, peer: &Peer, url: &str, rows: usize, samples: usize) -> anyhow::Result<Reading> {
         self.call((peer.navigate)(url)).await?;
         let outline = self.call((peer.snapshot)()).await?;
+        let last = page::last(rows);
+        ensure!(outline.contains(&last), "the outline of {rows} rows ends before {last:?}");
         let mut times = Vec::new();
         for _ in 0..samples {
             let start = Instant::now();

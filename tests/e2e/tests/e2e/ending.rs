@@ -23,6 +23,7 @@ pub(crate) fn tests() -> Vec<Test> {
         killing_ends_a_call_that_runs_and_detaches_its_tab,
         releasing_detaches_and_close_tabs_closes_what_was_opened,
         a_revoked_key_takes_its_grants_with_it,
+        cancel_on_chromes_own_bar_ends_the_grants_of_this_browser,
     ]
 }
 
@@ -228,4 +229,25 @@ async fn a_revoked_key_takes_its_grants_with_it(set: &mut Set) -> anyhow::Result
     let (_, ask) = client.request("ping", json!({}));
     ensure!(client.raw(&[], &ask).await?.status == 401);
     Ok(())
+}
+
+/// Where Chrome's own bar has its buttons, in a window of 1200 pixels in the corner of the screen.
+const BAR_CLOSE: (u16, u16) = (1166, 115);
+const BAR_CANCEL: (u16, u16) = (761, 115);
+
+async fn cancel_on_chromes_own_bar_ends_the_grants_of_this_browser(set: &mut Set) -> anyhow::Result<()> {
+    // One bar is shown at a time: away with the one about the sandbox, which tests alone have.
+    set.owner.hand(|hand| hand.click(BAR_CLOSE.0, BAR_CLOSE.1)).await?;
+    let (grant, tab) = working(set).await?;
+    let end = Instant::now() + Duration::from_secs(10);
+    // The bar slides in.
+    while !rows(&set.hub.status().await?, "grants").is_empty() {
+        ensure!(Instant::now() < end, "Cancel on Chrome's bar ends nothing");
+        set.owner.hand(|hand| hand.click(BAR_CANCEL.0, BAR_CANCEL.1)).await?;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    refused(grant.call("read_page", json!({ "tab": tab })).await, "no_grant")?;
+    let log = set.hub.run(&["log", "--grant", &grant.label, "--json"]).await?.json()?;
+    ensure!(log["summary"]["ended"] == "stopped", "{log}");
+    detached(set, AT_ONCE).await
 }

@@ -58,7 +58,7 @@ async fn race(
     let (grant, tab) = trap(set).await?;
     let good = set.pages.url("/good");
     let (mut before, mut after) = (0, 0);
-    let tries = rounds(30, 1000);
+    let tries = rounds(20, 1000);
     for round in 0..tries {
         // From too early to too late, over and over.
         let delay = (round * 7) % 60;

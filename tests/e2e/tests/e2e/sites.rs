@@ -30,8 +30,13 @@ async fn open(
     url: &str,
     button: &str,
 ) -> anyhow::Result<consentry_test_support::mcp::Called> {
-    let (opened, clicked) =
-        tokio::join!(grant.call("open_tab", json!({ "url": url })), set.owner.click(button));
+    let opening = grant.call("open_tab", json!({ "url": url }));
+    tokio::pin!(opening);
+    let dialog = tokio::select! {
+        opened = &mut opening => anyhow::bail!("nobody was asked: {}", opened?.raw),
+        dialog = set.owner.next_dialog() => dialog?,
+    };
+    let (opened, clicked) = tokio::join!(opening, set.owner.answer(&dialog, button));
     clicked?;
     opened
 }
