@@ -39,6 +39,8 @@ pub(crate) struct Guard {
     /// When the last state came.
     heard: Moment,
     tabs: BTreeMap<u32, HeldTab>,
+    /// Who opened which tab, as far as this worker has seen it.
+    opened: BTreeMap<u32, GrantLabel>,
     halted: Option<Halted>,
 }
 
@@ -152,6 +154,7 @@ impl Guard {
         let before = std::mem::replace(&mut self.grants, grants);
         let mut ended = Ended::default();
         ended.grants.extend(before.into_keys().filter(|label| !self.grants.contains_key(label)));
+        self.opened.retain(|_, by| self.grants.contains_key(by));
         for (number, tab) in &mut self.tabs {
             tab.holders.retain(|holder| self.grants.contains_key(holder));
             if tab.holders.is_empty() {

@@ -60,6 +60,16 @@ impl Guard {
         })
     }
 
+    /// A grant opened a tab.
+    pub(crate) fn opened(&mut self, label: &GrantLabel, tab: u32) {
+        self.opened.insert(tab, label.clone());
+    }
+
+    /// What closing a tab is for a grant.
+    pub(crate) fn closing(&self, label: &GrantLabel, tab: u32) -> Touch {
+        if self.opened.get(&tab) == Some(label) { Touch::CloseOwn } else { Touch::Move }
+    }
+
     /// A grant takes hold of a tab. Says whether nobody held it before, so that it has to be attached.
     pub(crate) fn hold(&mut self, label: &GrantLabel, tab: u32) -> bool {
         let held = self.tabs.entry(tab).or_default();

@@ -255,10 +255,15 @@ fn an_empty_page_belongs_to_whoever_made_it() {
 
 #[test]
 fn tabs_are_touched_only_within_the_sites_and_never_on_the_way_to_a_forbidden_page() {
-    let guard = holding();
+    let mut guard = holding();
     assert_eq!(touch(&guard, &facts("https://a.test/x"), Touch::Use), None);
     assert_eq!(touch(&guard, &facts("https://b.test/x"), Touch::Use), Some(ErrorCode::SiteNotAllowed));
     assert_eq!(touch(&guard, &facts("https://b.test/x"), Touch::Move), None);
+    assert_eq!(guard.closing(&label("ABCD"), TAB), Touch::Move);
+    guard.opened(&label("ABCD"), TAB);
+    assert_eq!(guard.closing(&label("ABCD"), TAB), Touch::CloseOwn);
+    assert_eq!(guard.closing(&label("EFGH"), TAB), Touch::Move);
+    assert_eq!(touch(&guard, &facts("http://127.0.0.1:7312/"), Touch::CloseOwn), None);
     assert_eq!(touch(&guard, &facts("chrome://settings"), Touch::Move), Some(ErrorCode::ForbiddenPage));
     let going = TabFacts { pending_url: "http://localhost:7312/".into(), ..facts("https://a.test/") };
     assert_eq!(touch(&guard, &going, Touch::Use), Some(ErrorCode::ForbiddenPage));

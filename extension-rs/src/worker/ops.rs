@@ -61,6 +61,7 @@ async fn open_tab(worker: &Worker, grant: &GrantLabel, url: &str, group: &str) -
         Err(error) if error.0.contains("window") => told(open_window(url).await)?,
         Err(error) => return Err(failure::of_tab(&error)),
     };
+    worker.guard.borrow_mut().opened(grant, facts.id);
     // A tab without its group is still the tab that was asked for.
     if let Err(error) = put_into_group(grant, &facts, group).await {
         worker.warn(&format!("grouping tab {}: {error}", facts.id));
@@ -136,7 +137,8 @@ async fn activate(worker: &Worker, grant: &GrantLabel, tab: u32) -> Answer {
 }
 
 async fn close(worker: &Worker, grant: &GrantLabel, tab: u32) -> Answer {
-    touchable(worker, grant, tab, Touch::Close).await?;
+    let touch = worker.guard.borrow().closing(grant, tab);
+    touchable(worker, grant, tab, touch).await?;
     told(chrome::settle(tabs::remove(tab)).await)?;
     Ok(NOTHING.to_owned())
 }

@@ -50,10 +50,10 @@ pub struct Ticket {
 pub enum Touch {
     /// Attaching to it, or loading the same again: its document is used.
     Use,
-    /// Going elsewhere, bringing to the front: its document is not.
+    /// Going elsewhere, bringing to the front, closing: its document is not.
     Move,
-    /// Closing it: nothing of it is used, wherever it went.
-    Close,
+    /// Closing one that the grant itself opened: nothing of it is used, wherever it went.
+    CloseOwn,
 }
 
 /// What one event means.
@@ -107,7 +107,7 @@ impl Scope<'_> {
         match touch {
             Touch::Use => self.covers(address, Origin::parse(address).as_ref()),
             Touch::Move => not_forbidden(address, self.ports),
-            Touch::Close => Ok(()),
+            Touch::CloseOwn => Ok(()),
         }
     }
 

@@ -210,7 +210,7 @@ fn tabs_are_touched_only_within_the_sites_and_never_on_a_forbidden_page() {
     assert_eq!(touch("https://b.test/x", Touch::Use), Some(ErrorCode::SiteNotAllowed));
     assert_eq!(touch("https://b.test/x", Touch::Move), None);
     assert_eq!(touch("chrome://settings", Touch::Move), Some(ErrorCode::ForbiddenPage));
-    assert_eq!(touch("http://127.0.0.1:7312/", Touch::Close), None);
+    assert_eq!(touch("http://127.0.0.1:7312/", Touch::CloseOwn), None);
     let open = |url: &str| decide("ABCD", |scope| scope.may_open(url)).err().map(|failure| failure.code);
     assert_eq!((open("https://a.test/"), open("about:blank")), (None, None));
     assert_eq!(open("https://b.test/"), Some(ErrorCode::SiteNotAllowed));

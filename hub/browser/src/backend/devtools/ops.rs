@@ -166,7 +166,10 @@ impl Shared {
     }
 
     async fn close(&self, permit: &Permit, tab: u32) -> Result<Value, Failure> {
-        let facts = self.touchable(permit, tab, Touch::Close).await?;
+        let id = self.lock().tab_id(tab);
+        let own = self.tabs.opened_by(&id).as_ref() == Some(permit.label());
+        let touch = if own { Touch::CloseOwn } else { Touch::Move };
+        let facts = self.touchable(permit, tab, touch).await?;
         let mut moved = self.moved.subscribe();
         let target = json!({ "targetId": facts.target_id });
         self.call(None, "Target.closeTarget", &target).await.map_err(told)?;
