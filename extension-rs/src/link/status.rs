@@ -95,7 +95,7 @@ impl Status {
             Status::HubGone { reason } => words(
                 "The hub is not running",
                 format!("{}. Start it on this machine; the link is back by itself.", sentence(reason)),
-                Some("consentry doctor"),
+                Some("consentry serve"),
             ),
             Status::Down { trouble } => match trouble {
                 Trouble::HostMissing => words(
@@ -123,7 +123,7 @@ impl Status {
                     format!(
                         "Nothing answers on port {port}. Start the hub, or correct the port in the options."
                     ),
-                    Some("consentry doctor"),
+                    Some("consentry serve"),
                 ),
                 Trouble::WrongToken { port } => words(
                     "Wrong token",

@@ -148,14 +148,19 @@ impl State {
         Ok(number)
     }
 
-    /// Lines that go to a file which nobody finds any more are as good as not written.
+    /// Lines that go to a file which nobody finds any more are as good as not written, and those after a stranger's are
+    /// no record.
     fn still_there(&self) -> io::Result<()> {
         let open = rustix::fs::fstat(&*self.file)?;
         let there = rustix::fs::stat(&self.path);
-        if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino)) {
+        let what = if !there.is_ok_and(|there| (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino)) {
+            "moved or removed"
+        } else if !self.torn && u64::try_from(open.st_size).ok() != Some(self.length) {
+            "written or cut by another program"
+        } else {
             return Ok(());
-        }
-        Err(io::Error::other(format!("{} was moved or removed while it was open", self.path.display())))
+        };
+        Err(io::Error::other(format!("{} was {what} while it was open", self.path.display())))
     }
 
     /// `audit.jsonl` becomes `audit.jsonl.1`, and so on; the oldest goes.

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use consentry_audit::{AuditLog, Limits, read_all, tail, verify};
 use consentry_core::{Audit as _, Record, Weight};
@@ -113,6 +113,21 @@ fn a_file_that_is_taken_away_is_no_audit() {
     assert!(log.append(Record::new("call", []), Weight::Light).is_err());
     std::fs::write(&scene.path, "").unwrap();
     assert!(log.append(Record::new("call", []), Weight::Light).is_err());
+}
+
+#[test]
+fn a_file_that_another_program_cut_or_wrote_to_is_no_audit() {
+    for spoil in [
+        (|path| std::fs::File::options().write(true).open(path).unwrap().set_len(10).unwrap()) as fn(&Path),
+        |path| std::fs::File::options().append(true).open(path).unwrap().write_all(b"{}\n").unwrap(),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let log = AuditLog::open(&path, Limits::default()).unwrap();
+        log.append(Record::new("call", []), Weight::Light).unwrap();
+        spoil(&path);
+        assert!(log.append(Record::new("call", []), Weight::Light).is_err());
+    }
 }
 
 #[test]

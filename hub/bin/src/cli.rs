@@ -112,6 +112,14 @@ pub(crate) fn say(text: impl std::fmt::Display) {
     }
 }
 
+/// So many grants, in words.
+pub(crate) fn grants(count: &serde_json::Value) -> String {
+    match count.as_u64() {
+        Some(1) => "1 grant".to_owned(),
+        _ => format!("{count} grants"),
+    }
+}
+
 /// Runs something asynchronous on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::capability::{Site, ToolAsk};
 use crate::handle::Hub;
 use crate::keys::Client;
+use crate::knocks::Knocks;
 use crate::live::{Live, LiveGrant, Status};
 use crate::permit::{Cancellations, Permit};
 use crate::ports::{DialogReport, Record, Reply, Weight};
@@ -140,6 +141,7 @@ pub(crate) struct Actor {
     audit_failure: Option<String>,
     last_sweep: Moment,
     summaries: HashMap<GrantLabel, Summary>,
+    knocks: Knocks,
 }
 
 /// What a grant did so far, for the line that ends it.
@@ -173,6 +175,7 @@ impl Actor {
             audit_failure: None,
             last_sweep: Moment::default(),
             summaries: HashMap::new(),
+            knocks: Knocks::default(),
         }
     }
 
@@ -372,6 +375,9 @@ impl Actor {
         let asked = self.gate.request(now, client.name(), path, ask, Self::fresh());
         let outcome = asked.as_ref().map_or_else(|failure| failure.code.as_str(), |_| "asked");
         record.fields.insert("outcome".into(), json!(outcome));
+        if asked.is_err() && !self.is_written(now, client.name(), &mut record) {
+            return asked;
+        }
         if self.append(record, Weight::Light).is_none() {
             if let Ok(request) = asked {
                 self.gate.abandon(now, request);
@@ -404,7 +410,7 @@ impl Actor {
             Ok(admitted) => admitted,
             Err(failure) => {
                 // Whoever knocks without a grant is written down too, but owes nobody a line before an effect.
-                self.append(refusal(&call, None, &failure), Weight::Light);
+                self.append_refusal(now, &call, None, &failure);
                 let _ = reply.send(Err(failure));
                 return;
             }
@@ -466,8 +472,24 @@ impl Actor {
         reply: Reply<Result<Permit, Failure>>,
     ) {
         self.gate.finished(now, &admitted.label);
-        self.append(refusal(call, Some(&admitted.label), &failure), Weight::Light);
+        self.append_refusal(now, call, Some(&admitted.label), &failure);
         let _ = reply.send(Err(failure));
+    }
+
+    fn append_refusal(&mut self, now: Now, call: &Call, grant: Option<&GrantLabel>, failure: &Failure) {
+        let mut record = refusal(call, grant, failure);
+        if self.is_written(now, call.client.name(), &mut record) {
+            self.append(record, Weight::Light);
+        }
+    }
+
+    /// Whether a refusal of this key is still written, which then says how many before it were not.
+    fn is_written(&mut self, now: Now, key: &KeyName, record: &mut Record) -> bool {
+        let Some(unwritten) = self.knocks.refused(key, now.moment) else { return false };
+        if unwritten > 0 {
+            record.fields.insert("unwritten_before".into(), json!(unwritten));
+        }
+        true
     }
 
     fn key_still_holds(&self, client: &Client) -> Result<(), Failure> {

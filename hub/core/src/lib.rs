@@ -18,6 +18,7 @@ mod capability;
 mod clock;
 mod handle;
 mod keys;
+mod knocks;
 mod live;
 mod permit;
 mod ports;

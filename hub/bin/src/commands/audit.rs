@@ -1,5 +1,6 @@
 //! `consentry audit`
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,7 +28,28 @@ pub(crate) struct Audit {
     #[arg(long, short = 'n', default_value_t = 50)]
     lines: usize,
     #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
     output: Output,
+}
+
+/// Which audit.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// Another audit than the hub's, in the state folder or by its path: such as audit-standalone-1.jsonl, of a program
+    /// that ran without a hub
+    #[arg(long, value_name = "FILE", global = true)]
+    file: Option<PathBuf>,
+}
+
+impl Source {
+    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
+        let home = Home::from_env()?;
+        let Some(file) = &self.file else { return Ok(home.audit()) };
+        let path = home.path().join(file);
+        anyhow::ensure!(path.is_file(), "there is no audit {}", path.display());
+        Ok(path)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,7 +63,7 @@ enum AuditCommand {
 
 impl Audit {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let path = Home::from_env()?.audit();
+        let path = self.source.path()?;
         if let Some(AuditCommand::Verify { output }) = self.command {
             return match verify(&path).context("the audit cannot be read")? {
                 Ok(verified) => {

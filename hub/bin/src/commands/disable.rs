@@ -8,7 +8,7 @@ use consentry_config::{Home, SwitchFile};
 use consentry_core::KillSwitch as _;
 use serde_json::json;
 
-use crate::cli::{Output, say};
+use crate::cli::{Output, grants, say};
 use crate::client::{Client, NotRunning};
 use crate::exit;
 
@@ -31,7 +31,7 @@ impl Disable {
             Ok(ended) if ended["acknowledged"] == false => say(
                 "Disabled. Not everything acknowledged within a second; what a page already started may go on.",
             ),
-            Ok(ended) => say(format!("Disabled. {} grants ended.", ended["grants"])),
+            Ok(ended) => say(format!("Disabled. {} ended.", grants(&ended["grants"]))),
             Err(error) if self.output.json => {
                 say(json!({ "disabled": true, "hub": null, "error": format!("{error:#}") }))
             }

@@ -6,7 +6,7 @@ use clap::Args;
 use consentry_config::Home;
 use serde_json::json;
 
-use crate::cli::{Output, say};
+use crate::cli::{Output, grants, say};
 use crate::client::Client;
 use crate::exit;
 
@@ -34,14 +34,14 @@ impl Kill {
         if self.output.json {
             say(&ended);
         } else if none {
-            say("No such grant is live.");
+            say("Nothing of that is live.");
         } else if ended["acknowledged"] == false {
             say(format!(
-                "Ended {} grants. Not everything acknowledged within a second; what a page already started may go on.",
-                ended["grants"]
+                "Ended {}. Not everything acknowledged within a second; what a page already started may go on.",
+                grants(&ended["grants"])
             ));
         } else {
-            say(format!("Ended {} grants.", ended["grants"]));
+            say(format!("Ended {}.", grants(&ended["grants"])));
         }
         Ok(exit::code(if none { exit::ATTENTION } else { exit::OK }))
     }

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use consentry_audit::{Entry, of_grant, read_all};
-use consentry_config::Home;
 use serde_json::json;
 
 use crate::cli::{Output, say};
@@ -19,13 +18,15 @@ pub(crate) struct Log {
     #[arg(long)]
     grant: String,
     #[command(flatten)]
+    source: super::audit::Source,
+    #[command(flatten)]
     output: Output,
 }
 
 impl Log {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let label = self.grant.to_ascii_uppercase();
-        let entries = read_all(&Home::from_env()?.audit()).context("the audit cannot be read")?;
+        let entries = read_all(&self.source.path()?).context("the audit cannot be read")?;
         let session = of_grant(entries, &label);
         if session.is_empty() {
             bail!("the audit knows no grant {label}");

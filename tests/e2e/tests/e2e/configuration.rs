@@ -15,6 +15,7 @@ pub(crate) fn tests() -> Vec<Test> {
         a_bad_configuration_is_refused_with_its_line_and_the_old_one_stays_in_force,
         what_became_less_strict_waits_for_the_click,
         a_key_that_nobody_approved_opens_nothing,
+        a_key_that_is_exchanged_while_its_dialog_stands_is_asked_about_anew,
     ]
 }
 
@@ -156,5 +157,23 @@ async fn a_key_that_nobody_approved_opens_nothing() -> anyhow::Result<()> {
     scene.owner.next_dialog().await?;
     let keys = scene.hub.run(&["key", "list", "--json"]).await?.stdout;
     ensure!(keys.contains("planted") && !keys.contains(&key) && !keys.contains(&digest), "{keys}");
+    Ok(())
+}
+
+async fn a_key_that_is_exchanged_while_its_dialog_stands_is_asked_about_anew() -> anyhow::Result<()> {
+    let (scene, _browser, _page) = scene().await?;
+    scene.hub.add_key("second").await?;
+    scene.owner.next_dialog().await?;
+    let file = scene.hub.home().join("keys/second.toml");
+    let planted = "a".repeat(64);
+    let text = std::fs::read_to_string(&file)?;
+    let digest = text.split('"').find(|part| part.len() == 64).map(str::to_owned);
+    let digest = digest.ok_or_else(|| anyhow::anyhow!("no digest in {text}"))?;
+    std::fs::write(&file, text.replace(&digest, &planted))?;
+    // The words are the same, so that a click meant for the first would not be told from one for the second.
+    let anew = scene.owner.next_dialog().await?;
+    scene.owner.answer(&anew, "reject").await?;
+    let approved = std::fs::read_to_string(scene.hub.home().join("approved.toml"))?;
+    ensure!(!approved.contains(&digest) && !approved.contains(&planted), "{approved}");
     Ok(())
 }
