@@ -19,11 +19,8 @@ const CONFORMANCE: &str = "tests/conformance/run.sh";
 const END_TO_END: &str = "e2e";
 const END_TO_END_PACKAGE: &str = "consentry-e2e";
 
-/// Whole programs in real browsers, one after the other: they take minutes.
-const SLOW_SUITES: &str = "the end-to-end tests, those over DevTools, and the standalone program's";
-
-/// The same for nextest, beside the end-to-end package.
-const NOT_SLOW: &str = "not (binary(devtools) or binary(standalone) or package(consentry-conformance))";
+/// It installs what it runs from npm and PyPI.
+const CONFORMANCE_PACKAGE: &str = "consentry-conformance";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -70,18 +67,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let mut examples = cargo(&["test", "--quiet", "--doc"]);
         examples.args(build::WORKSPACE);
         suites.push(("the examples in the documentation", examples));
-        if args.slow {
-            // Its tests share browsers within one process, and nextest would give each a process.
-            let mut end_to_end = cargo(&["test", "--test", END_TO_END]);
-            end_to_end.args(build::WORKSPACE).arg("--").args(&args.filter);
-            suites.push(("the whole way, end to end", end_to_end));
-        }
+        // Its tests share browsers within one process, and nextest would give each a process.
+        let mut end_to_end = cargo(&["test", "--test", END_TO_END]);
+        end_to_end.args(build::WORKSPACE).arg("--").args(&args.filter);
+        suites.push(("the whole way, end to end", end_to_end));
         let mut tests = cargo(&["nextest", "run"]);
-        tests.args(build::WORKSPACE).args(["--exclude", END_TO_END_PACKAGE]).args(&args.filter);
-        if !args.slow {
-            say(format_args!("    ({SLOW_SUITES} run with `--slow`)"));
-            tests.args(["-E", NOT_SLOW]);
-        }
+        tests.args(build::WORKSPACE).args([
+            "--exclude",
+            END_TO_END_PACKAGE,
+            "--exclude",
+            CONFORMANCE_PACKAGE,
+        ]);
+        tests.args(&args.filter);
         suites.push(("the tests", tests));
     } else {
         say("    (`cargo install cargo-nextest` would make this quicker)");
