@@ -12,6 +12,8 @@ const BRAND: &str = "Consentry";
 const QUOTE_CAPTION: &str = "Purpose, in the agent’s own words";
 const UNVERIFIED: &str = "(not\u{a0}verified)";
 const SMALL_PRINT: &str = "Only a click answers. Keys do nothing.";
+/// Instead of it, as long as something that would be allowed was not seen.
+const SCROLL_FIRST: &str = "Scroll to the end to allow.";
 
 /// Lengths at a scale of 1.
 const WIDTH: f32 = 520.0;
@@ -56,6 +58,8 @@ pub(crate) struct Pane {
     pub(crate) shapes: Vec<Shape>,
     pub(crate) content_height: f32,
     pub(crate) scrolled: f32,
+    /// The furthest that it was ever scrolled.
+    furthest: f32,
     /// How far one notch of a wheel goes.
     pub(crate) step: f32,
     /// The box around it, where it has one.
@@ -68,6 +72,8 @@ pub(crate) struct Button {
     pub(crate) id: String,
     pub(crate) rect: Rect,
     pub(crate) style: ButtonStyle,
+    /// It takes no click before everything was seen.
+    pub(crate) permits: bool,
     pub(crate) label: Block,
 }
 
@@ -78,6 +84,8 @@ pub(crate) struct Layout {
     pub(crate) height: f32,
     pub(crate) scale: f32,
     pub(crate) fixed: Vec<Shape>,
+    /// The small print, and what stands there as long as something was not seen; each with its place.
+    print: [(Block, f32, f32); 2],
     /// The quotation and the rows.
     pub(crate) facts: Pane,
     /// The text in full.
@@ -106,7 +114,13 @@ impl Pane {
         let target = (self.scrolled + by).clamp(0.0, furthest);
         let moved = (target - self.scrolled).abs() > f32::EPSILON;
         self.scrolled = target;
+        self.furthest = self.furthest.max(target);
         moved
+    }
+
+    /// Whether there is something in it that was never on the screen.
+    fn unread(&self) -> bool {
+        self.furthest + self.area.height + 1.0 < self.content_height
     }
 
     /// The scroll bar's thumb, if there is more than fits.
@@ -163,9 +177,23 @@ impl Layout {
         }
     }
 
-    /// The button at this place.
+    /// The button at this place, if it takes a click.
     pub(crate) fn button_at(&self, x: f32, y: f32) -> Option<usize> {
-        self.buttons.iter().position(|button| button.rect.contains(x, y))
+        self.buttons.iter().position(|button| button.rect.contains(x, y) && self.takes_clicks(button))
+    }
+
+    /// Whether a button may be clicked: nothing is permitted that was not seen whole.
+    pub(crate) fn takes_clicks(&self, button: &Button) -> bool {
+        !button.permits || !self.unread()
+    }
+
+    fn unread(&self) -> bool {
+        self.facts.unread() || self.detail.as_ref().is_some_and(Pane::unread)
+    }
+
+    /// The small print as it is now, with its place.
+    pub(crate) fn print(&self) -> &(Block, f32, f32) {
+        &self.print[usize::from(self.unread())]
     }
 
     /// The pane at this place that has more than it shows.
@@ -197,7 +225,7 @@ impl Placer<'_> {
         let mut buttons = self.buttons(spec, inner);
         let buttons_height =
             buttons.iter().map(|button| button.rect.y + button.rect.height).fold(0.0, f32::max);
-        let (footer, footer_height, countdown) = self.footer(spec, inner);
+        let (print, footer_height, countdown) = self.footer(spec, inner);
 
         let below = warning_height + before_buttons + buttons_height + gap + footer_height + self.px(PADDING);
         let room = (self.screen.1 - header_end - below).max(0.0);
@@ -224,13 +252,14 @@ impl Placer<'_> {
             button.rect.y += y;
         }
         y += buttons_height + gap;
-        fixed.extend(footer.into_iter().map(|shape| moved(shape, left, y)));
+        let print = print.map(|(block, across, down)| (block, left + across, y + down));
         let (countdown_y, style) = countdown;
         Layout {
             width: self.width,
             height: (y + footer_height + self.px(PADDING)).ceil(),
             scale: self.scale,
             fixed,
+            print,
             facts,
             detail,
             buttons,
@@ -388,7 +417,7 @@ impl Placer<'_> {
                 let width = (label.width + self.px(32.0)).max(self.px(BUTTON_MIN_WIDTH)).min(inner);
                 let height = height.max(label.height + self.px(16.0));
                 let rect = Rect { width, height, ..Rect::default() };
-                Button { id: button.id.clone(), rect, style: button.style, label }
+                Button { id: button.id.clone(), rect, style: button.style, permits: button.permits, label }
             })
             .collect();
         let gaps = buttons.iter().skip(1).map(|_| gap).sum::<f32>();
@@ -414,18 +443,23 @@ impl Placer<'_> {
     }
 
     /// The small print, its height with the bar and the countdown, and where in it the countdown stands.
-    fn footer(&mut self, spec: &DialogSpec, inner: f32) -> (Vec<Shape>, f32, (f32, Style)) {
+    fn footer(&mut self, spec: &DialogSpec, inner: f32) -> ([(Block, f32, f32); 2], f32, (f32, Style)) {
         let style = self.style(Face::Regular, 13.0, 18.0, self.theme.muted);
         let small = self.style(Face::Regular, 12.0, 18.0, self.theme.muted);
         let longest = countdown(&spec.countdown, spec.seconds);
         let longest = self.typesetter.set(&longest, style, Some(inner));
         let print = self.typesetter.set(SMALL_PRINT, small, Some(inner));
+        let hint = Style { face: Face::Bold, colour: self.theme.amber, ..small };
+        let hint = self.typesetter.set(SCROLL_FIRST, hint, Some(inner));
         let top = self.px(12.0);
-        let beside = longest.width + self.px(24.0) + print.width <= inner;
-        let (x, y) =
-            if beside { (inner - print.width, top) } else { (0.0, top + longest.height + self.px(2.0)) };
-        let height = y + print.height.max(if beside { longest.height } else { 0.0 });
-        (vec![Shape::Text { block: print, x, y }], height, (top, style))
+        let beside = longest.width + self.px(24.0) + print.width.max(hint.width) <= inner;
+        let y = if beside { top } else { top + longest.height + self.px(2.0) };
+        let height = y + print.height.max(hint.height).max(if beside { longest.height } else { 0.0 });
+        let prints = [print, hint].map(|block| {
+            let x = if beside { inner - block.width } else { 0.0 };
+            (block, x, y)
+        });
+        (prints, height, (top, style))
     }
 
     fn style(&self, face: Face, size: f32, leading: f32, colour: Colour) -> Style {

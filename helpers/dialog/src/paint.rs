@@ -49,8 +49,10 @@ pub(crate) fn paint(
     }
     painter.pane(&layout.facts);
     for (index, button) in layout.buttons.iter().enumerate() {
-        painter.button(button, view, index);
+        painter.button(button, view, index, view.armed && layout.takes_clicks(button));
     }
+    let (print, x, y) = layout.print();
+    painter.text(print, *x, *y, 1.0);
     painter.countdown(layout, view);
     painter.edge(layout);
     Some(painter.pixmap)
@@ -94,9 +96,9 @@ impl Painter<'_> {
         }
     }
 
-    fn button(&mut self, button: &Button, view: &View, index: usize) {
+    fn button(&mut self, button: &Button, view: &View, index: usize, armed: bool) {
         let held = view.held == Some(index);
-        let over = view.armed && view.hover == Some(index);
+        let over = armed && view.hover == Some(index);
         let theme = self.theme;
         let (fill, edge) = match (button.style, held && over, over) {
             (ButtonStyle::Primary, true, _) => (theme.accent_pressed, None),
@@ -107,11 +109,11 @@ impl Painter<'_> {
             (ButtonStyle::Plain, false, false) => (theme.plain, Some(theme.plain_edge)),
             (ButtonStyle::Quiet, false, false) => (theme.ground, Some(theme.track)),
         };
-        let strength = if view.armed { 1.0 } else { 0.55 };
+        let strength = if armed { 1.0 } else { 0.55 };
         self.rounded(button.rect, 7.0 * self.scale, fill.faded(strength), edge);
         let (x, y) = button.rect.centre();
         let (x, y) = ((x - button.label.width / 2.0).round(), (y - button.label.height / 2.0).round());
-        self.text(&button.label, x, y, if view.armed { 1.0 } else { 0.7 });
+        self.text(&button.label, x, y, if armed { 1.0 } else { 0.7 });
     }
 
     fn countdown(&mut self, layout: &Layout, view: &View) {

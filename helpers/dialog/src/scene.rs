@@ -194,7 +194,12 @@ mod tests {
 
     fn scene() -> Scene {
         let detail = (0..400).map(|line| format!("echo {line}\n")).collect();
-        let button = |id: &str, style| DialogButton { id: id.to_owned(), label: id.to_owned(), style };
+        let button = |id: &str, style| DialogButton {
+            id: id.to_owned(),
+            label: id.to_owned(),
+            style,
+            permits: id == "allow",
+        };
         let spec = DialogSpec {
             title: "Run this?".to_owned(),
             quote: None,
@@ -230,6 +235,8 @@ mod tests {
         assert!(scene.arm(true));
         let armed = scene.paint().unwrap();
         let allow = scene.layout.buttons[1].rect.centre();
+        let over = detail(&scene).area.centre();
+        assert!(scene.wheel(over, 1_000.0) && scene.wheel(over, -1_000.0));
         assert!(scene.point(Some(allow), None));
         let hovered = scene.paint().unwrap();
         assert!(scene.point(Some(allow), Some(1)));
@@ -237,6 +244,22 @@ mod tests {
         let looks = [pale, armed, hovered, held].map(|pixmap| pixmap.data().to_vec());
         assert!(looks.windows(2).all(|pair| pair[0] != pair[1]));
         assert!(!scene.point(Some(allow), Some(1)), "nothing changed");
+    }
+
+    #[test]
+    fn nothing_is_allowed_that_was_not_seen_to_its_end() {
+        let mut scene = scene();
+        scene.arm(true);
+        let [reject, allow] = [0, 1].map(|at| scene.layout.buttons[at].rect.centre());
+        let over = detail(&scene).area.centre();
+        let at = |scene: &Scene, (x, y)| scene.button_at(x, y);
+        assert_eq!((at(&scene, reject), at(&scene, allow)), (Some(0), None));
+        let before = scene.paint().unwrap();
+        assert!(scene.wheel(over, 3.0));
+        assert_eq!(at(&scene, allow), None, "not the end yet");
+        assert!(scene.wheel(over, 1_000.0) && scene.wheel(over, -1_000.0));
+        assert_eq!(at(&scene, allow), Some(1), "back at the top, it was seen");
+        assert_ne!(before.data(), scene.paint().unwrap().data());
     }
 
     #[test]

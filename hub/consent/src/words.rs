@@ -57,7 +57,7 @@ fn control(
             buttons: vec![
                 button("cool_down", "Disallow and cool down", ButtonStyle::Quiet),
                 button("reject", "Reject", ButtonStyle::Plain),
-                button("allow", "Allow", ButtonStyle::Primary),
+                permit("allow", "Allow", ButtonStyle::Primary),
             ],
             seconds,
             countdown: if silence_allows {
@@ -114,8 +114,8 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
                 warning: Some(site_warning(&site.to_string())),
                 buttons: vec![
                     deny(),
-                    button("grant", "This grant only", ButtonStyle::Plain),
-                    button("allow", "Allow and remember", ButtonStyle::Primary),
+                    permit("grant", "This grant only", ButtonStyle::Plain),
+                    permit("allow", "Allow and remember", ButtonStyle::Primary),
                 ],
                 seconds,
                 countdown,
@@ -136,10 +136,10 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
             let mut buttons = vec![deny()];
             let mut meaning = vec![("reject", Answer::Reject)];
             if *for_grant {
-                buttons.push(button("grant", "Allow for this grant", ButtonStyle::Plain));
+                buttons.push(permit("grant", "Allow for this grant", ButtonStyle::Plain));
                 meaning.push(("grant", Answer::AllowForGrant));
             }
-            buttons.push(button("allow", "Allow once", ButtonStyle::Primary));
+            buttons.push(permit("allow", "Allow once", ButtonStyle::Primary));
             meaning.push(("allow", Answer::Allow));
             let spec = DialogSpec {
                 title: "Let the agent do this?".into(),
@@ -171,7 +171,7 @@ fn ask_question(machine: &str, question: &Question, seconds: u16) -> Worded {
                 ),
                 buttons: vec![
                     button("reject", "Don't allow", ButtonStyle::Plain),
-                    button("allow", "Allow", ButtonStyle::Primary),
+                    permit("allow", "Allow", ButtonStyle::Primary),
                 ],
                 seconds,
                 countdown: "Denied in {} s.".into(),
@@ -240,7 +240,11 @@ fn row(label: &str, value: &str) -> DialogRow {
 }
 
 fn button(id: &str, label: &str, style: ButtonStyle) -> DialogButton {
-    DialogButton { id: id.into(), label: label.into(), style }
+    DialogButton { id: id.into(), label: label.into(), style, permits: false }
+}
+
+fn permit(id: &str, label: &str, style: ButtonStyle) -> DialogButton {
+    DialogButton { permits: true, ..button(id, label, style) }
 }
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ pub struct DialogButton {
     /// How it looks.
     #[serde(default)]
     pub style: ButtonStyle,
+    /// Whether it permits something: then it takes no click before everything that scrolls was seen to its end.
+    #[serde(default)]
+    pub permits: bool,
 }
 
 /// How a button looks.

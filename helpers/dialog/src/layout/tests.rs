@@ -4,8 +4,12 @@ use proptest::prelude::*;
 use super::*;
 
 fn spec() -> DialogSpec {
-    let button =
-        |id: &str, label: &str, style| DialogButton { id: id.to_owned(), label: label.to_owned(), style };
+    let button = |id: &str, label: &str, style| DialogButton {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        style,
+        permits: id == "allow",
+    };
     DialogSpec {
         title: "Let an agent use your browser?".to_owned(),
         quote: Some("Compare three hotels in Lisbon.".to_owned()),

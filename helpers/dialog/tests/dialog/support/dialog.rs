@@ -21,7 +21,7 @@ use super::xsession::{XSession, wait_for};
 /// No state takes longer to come about, however slow the machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// The colour of a permitting button that can be clicked, and of one with the pointer on it.
-const ARMED: [u32; 2] = [0x1d_5fd6, 0x17_51bb];
+const ARMED: [u32; 2] = [0x1f_5956, 0x19_4a47];
 
 /// A dialog that is open.
 #[derive(Debug)]
@@ -57,8 +57,12 @@ struct Button {
 
 /// A dialog that asks for the browser, for so many seconds.
 pub(crate) fn spec(seconds: u16) -> DialogSpec {
-    let button =
-        |id: &str, label: &str, style| DialogButton { id: id.to_owned(), label: label.to_owned(), style };
+    let button = |id: &str, label: &str, style| DialogButton {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        style,
+        permits: id == "allow",
+    };
     let row = |label: &str, value: &str, unverified| DialogRow {
         label: label.to_owned(),
         value: value.to_owned(),
