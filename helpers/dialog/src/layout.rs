@@ -51,6 +51,9 @@ pub(crate) enum Shape {
     Caution(Rect),
 }
 
+/// A text with its top left corner.
+pub(crate) type Placed = (Block, f32, f32);
+
 /// A window onto shapes that may be taller than it; their places are relative to its top left corner.
 #[derive(Debug, Default)]
 pub(crate) struct Pane {
@@ -85,7 +88,7 @@ pub(crate) struct Layout {
     pub(crate) scale: f32,
     pub(crate) fixed: Vec<Shape>,
     /// The small print, and what stands there as long as something was not seen; each with its place.
-    print: [(Block, f32, f32); 2],
+    print: [Placed; 2],
     /// The quotation and the rows.
     pub(crate) facts: Pane,
     /// The text in full.
@@ -192,7 +195,7 @@ impl Layout {
     }
 
     /// The small print as it is now, with its place.
-    pub(crate) fn print(&self) -> &(Block, f32, f32) {
+    pub(crate) fn print(&self) -> &Placed {
         &self.print[usize::from(self.unread())]
     }
 
@@ -443,7 +446,7 @@ impl Placer<'_> {
     }
 
     /// The small print, its height with the bar and the countdown, and where in it the countdown stands.
-    fn footer(&mut self, spec: &DialogSpec, inner: f32) -> ([(Block, f32, f32); 2], f32, (f32, Style)) {
+    fn footer(&mut self, spec: &DialogSpec, inner: f32) -> ([Placed; 2], f32, (f32, Style)) {
         let style = self.style(Face::Regular, 13.0, 18.0, self.theme.muted);
         let small = self.style(Face::Regular, 12.0, 18.0, self.theme.muted);
         let longest = countdown(&spec.countdown, spec.seconds);

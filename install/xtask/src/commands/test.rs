@@ -71,13 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         end_to_end.args(build::WORKSPACE).arg("--").args(&args.filter);
         suites.push(("the whole way, end to end", end_to_end));
         let mut tests = cargo(&["nextest", "run"]);
-        tests.args(build::WORKSPACE).args([
-            "--exclude",
-            END_TO_END_PACKAGE,
-            "--exclude",
-            CONFORMANCE_PACKAGE,
-        ]);
-        tests.args(&args.filter);
+        tests.args(build::WORKSPACE).args(["-E", BUT_END_TO_END]).args(&args.filter);
         suites.push(("the tests", tests));
     } else {
         say("    (`cargo install cargo-nextest` would make this quicker)");
