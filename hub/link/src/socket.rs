@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use consentry_wire::frame::ToExtension;
 use consentry_wire::proof::{Handshake, Hub as HubProof};
 use consentry_wire::socket::{MAX_LINE, Reply, Request, Role};
 use consentry_wire::{ErrorCode, Failure};
@@ -164,11 +165,16 @@ impl Entry {
                 }
             },
             Role::Relay { version, origin } => {
-                if let Err(why) = relay_allowed(&self.door, peer, &origin) {
-                    return self.door.refused(&why);
+                // Another extension is no business of ours, and learns nothing.
+                if origin != format!("chrome-extension://{}/", self.door.inner.extension_id) {
+                    return self.door.refused(&format!("a relay speaks for another extension: {origin:.80}"));
                 }
-                if let Err(failure) = version.check("relay") {
-                    return self.door.refused(&failure.message);
+                let allowed = under_a_browser(&self.door, peer)
+                    .map_err(|why| Failure::new(ErrorCode::Forbidden, why).next("run `consentry doctor`"));
+                if let Err(error) = allowed.and_then(|()| version.check("relay")) {
+                    self.door.refused(&error.message);
+                    // The extension shows its owner why, and tries again after a pause of its own.
+                    return drop(link.send(&ToExtension::Refused { error }).await);
                 }
                 let why = relay(&self.door, link).await;
                 tracing::debug!(%why, "a relay's link ended");
@@ -208,12 +214,8 @@ async fn introduce(door: &Door, link: &mut Connection) -> Result<Role, String> {
     link.receive().await
 }
 
-/// A relay counts under a browser that is known, for our own extension.
-fn relay_allowed(door: &Door, peer: Peer, origin: &str) -> Result<(), String> {
-    let expected = format!("chrome-extension://{}/", door.inner.extension_id);
-    if origin != expected {
-        return Err(format!("a relay speaks for another extension: {origin:.80}"));
-    }
+/// A relay counts under a browser that is known.
+fn under_a_browser(door: &Door, peer: Peer) -> Result<(), String> {
     let program = peer.pid.and_then(parent_program);
     let known = program.as_deref().and_then(door.inner.known_browser);
     match (known, program) {

@@ -202,7 +202,9 @@ async fn a_relay_under_a_program_that_is_no_browser_is_refused() {
     let scene = Scene::with(Setting { known_browser: |_| None, ..Setting::default() }).await;
     let mut extension = Extension::proved(&scene).await;
     extension.say(&hello("k3x9", "w1")).await;
-    assert!(extension.carrier.silent_end().await);
+    let (told, _) = soon(extension.carrier.rest()).await;
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.contains("refused") && told.contains("no known browser"), "{told}");
     assert!(scene.refusal().await.contains("no known browser"));
     assert!(scene.linked().is_empty());
 }
