@@ -199,6 +199,7 @@ fn judge(at: &Target, seen: Seen) -> (Effective, Output, String) {
         ),
         Seen::Here(Some(seen)) => {
             let arrived = seen.events.iter().any(|event| event.on_target && event.trusted);
+            let elsewhere = !arrived && seen.events.iter().any(|event| event.trusted);
             let navigated = seen.url_changed || seen.navigating.is_some();
             let changed = seen.target_mutations > 0
                 || seen.state_changed
@@ -210,6 +211,9 @@ fn judge(at: &Target, seen: Seen) -> (Effective, Output, String) {
             let (effect, words) = match (arrived, changed) {
                 (true, true) => (Effective::Confirmed, "the click arrived and the page changed"),
                 (true, false) => (Effective::Unverified, "the click arrived; nothing changed that shows"),
+                (false, _) if elsewhere => {
+                    (Effective::Unverified, "but something else came into its place and took the click")
+                }
                 (false, true) => {
                     (Effective::Unverified, "the page changed; whether by the click is not known")
                 }

@@ -110,6 +110,10 @@ impl BrowserTool for TypeText {
             return Ok(done(&session, "typed; the page went elsewhere", output, Effective::Unverified));
         }
         let after = match focused_state(&session, &document).await {
+            Ok(state) if state.content.as_ref().is_some_and(|content| content.guarded.is_some()) => {
+                let message = "the page moved the focus while it was typed: the text may be in a password, one-time-code or card field now";
+                return Err(Failure::new(ErrorCode::GuardedField, message).maybe_done());
+            }
             Ok(state) => state.content,
             Err(failure) if failure.code == ErrorCode::DocumentChanged => None,
             Err(failure) => return Err(failure.maybe_done()),
