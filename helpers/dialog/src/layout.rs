@@ -5,7 +5,7 @@
 
 use consentry_wire::dialog::{ButtonStyle, DialogSpec};
 
-use crate::text::{Block, Face, Style, Typesetter, visible};
+use crate::text::{Block, Face, Style, Typesetter, visible, visible_code};
 use crate::theme::{Colour, Theme};
 
 const BRAND: &str = "Consentry";
@@ -375,7 +375,7 @@ impl Placer<'_> {
     fn detail(&mut self, text: &str, inner: f32) -> (Pane, f32) {
         let style = self.style(Face::Mono, 12.5, 18.0, self.theme.text);
         let width = inner - self.px(24.0);
-        let block = self.typesetter.set(&visible(text), style, Some(width - self.px(GUTTER)));
+        let block = self.typesetter.set(&visible_code(text), style, Some(width - self.px(GUTTER)));
         let height = block.height;
         let pane = Pane {
             area: Rect { width, ..Rect::default() },

@@ -178,6 +178,10 @@ pub(crate) fn visible(text: &str) -> String {
             | '\u{feff}'
             | '\u{ad}'
             | '\u{61c}'
+            | '\u{34f}'
+            | '\u{180e}'
+            | '\u{2800}'
+            | '\u{fe00}'..='\u{fe0e}'
             | '\u{115f}'
             | '\u{1160}'
             | '\u{3164}'
@@ -186,6 +190,21 @@ pub(crate) fn visible(text: &str) -> String {
             }
             control if control.is_control() => shown.push_str(&format!("[U+{:04X}]", u32::from(control))),
             other => shown.push(other),
+        }
+    }
+    shown
+}
+
+/// Code as its characters are, one after the other: letters that are written from right to left would carry what
+/// stands between them to another place, and a statement can look like a comment.
+pub(crate) fn visible_code(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in visible(text).chars() {
+        match u32::from(character) {
+            0x590..=0x8ff | 0xfb1d..=0xfdff | 0xfe70..=0xfeff | 0x1_0800..=0x1_0fff | 0x1_e800..=0x1_efff => {
+                shown.push_str(&format!("[U+{:04X}]", u32::from(character)))
+            }
+            _ => shown.push(character),
         }
     }
     shown
@@ -270,6 +289,13 @@ mod tests {
             glyphs += usize::from(glyph.pixels.iter().any(|&pixel| pixel > 0));
         });
         glyphs
+    }
+
+    #[test]
+    fn code_keeps_its_order_whatever_letters_are_in_it() {
+        let shown = visible_code("א; f() // ב\u{2800}");
+        assert_eq!(shown, "[U+05D0]; f() // [U+05D1][U+2800]");
+        assert_eq!(visible_code("if a != é { 你好 }"), "if a != é { 你好 }");
     }
 
     #[test]

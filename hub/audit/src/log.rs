@@ -76,6 +76,12 @@ impl AuditLog {
         Ok(log)
     }
 
+    /// The number and the hash of the last line: what the next one follows.
+    pub fn head(&self) -> (u64, String) {
+        let state = self.lock();
+        (state.next - 1, state.last_hash.clone())
+    }
+
     /// One thread brings light lines to the disk; it ends with the log.
     fn start_syncing(requests: mpsc::Receiver<Arc<File>>) -> io::Result<()> {
         std::thread::Builder::new().name("audit-sync".into()).spawn(move || {
@@ -216,13 +222,13 @@ fn end_of(path: &Path, file: &mut File) -> io::Result<(u64, String, u64)> {
     }
     let text = String::from_utf8_lossy(&bytes[..whole]);
     if let Some(last) = text.lines().last() {
-        return Ok((number_of(last, path)? + 1, hash(last), cut));
+        return Ok((after(last, path)?, hash(last), cut));
     }
     // The current file is fresh: the chain goes on from the one before, if there is one.
     let before = numbered(path, 1);
     match std::fs::read_to_string(&before) {
         Ok(text) => match text.lines().last() {
-            Some(last) => Ok((number_of(last, &before)? + 1, hash(last), cut)),
+            Some(last) => Ok((after(last, &before)?, hash(last), cut)),
             None => Ok((1, GENESIS.to_owned(), cut)),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((1, GENESIS.to_owned(), cut)),
@@ -230,9 +236,10 @@ fn end_of(path: &Path, file: &mut File) -> io::Result<(u64, String, u64)> {
     }
 }
 
-fn number_of(line: &str, path: &Path) -> io::Result<u64> {
+/// The number that follows that of a line.
+fn after(line: &str, path: &Path) -> io::Result<u64> {
     let number = serde_json::from_str::<Value>(line).ok().and_then(|line| line["n"].as_u64());
-    number.ok_or_else(|| {
+    number.and_then(|number| number.checked_add(1)).ok_or_else(|| {
         let text = format!("the last line of {} is none of ours: move the file away", path.display());
         io::Error::new(io::ErrorKind::InvalidData, text)
     })

@@ -74,6 +74,11 @@ pub fn verify(path: &Path) -> io::Result<Result<Verified, Broken>> {
                 Some((_, hash)) if prev != hash => return Ok(Err(broken("the line before it was changed"))),
                 Some(_) => {}
             }
+            if let Some(before) = value["instead_of"].as_u64() {
+                let what =
+                    format!("the audit was exchanged while the hub ran: it had written up to line {before}");
+                return Ok(Err(broken(&what)));
+            }
             chain = Some((number, hash(line)));
             lines += 1;
         }

@@ -7,6 +7,7 @@ use consentry_core::Memory;
 use consentry_gate::{Remembered, parse_site};
 use serde::{Deserialize, Serialize};
 
+use crate::read::read_text;
 use crate::write::write_private;
 
 /// The file.
@@ -35,7 +36,7 @@ impl Decisions {
     /// # Errors
     /// When the file is there and cannot be understood.
     pub fn load(&self) -> io::Result<Vec<Remembered>> {
-        let text = match std::fs::read_to_string(&self.0) {
+        let text = match read_text(&self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),

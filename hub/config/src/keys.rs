@@ -9,6 +9,7 @@ use consentry_wire::PathName;
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
+use crate::read::read_text;
 use crate::write::write_private;
 
 /// The folder of keys.
@@ -164,7 +165,7 @@ fn read_file(place: &std::path::Path) -> Result<(KeyName, KeyFile), KeyStoreErro
         |error: Box<dyn std::error::Error + Send + Sync>| KeyStoreError::Damaged(place.to_owned(), error);
     let stem = place.file_stem().unwrap_or_default().to_string_lossy();
     let name: KeyName = stem.parse().map_err(|error| damaged(Box::new(error)))?;
-    let text = std::fs::read_to_string(place).map_err(|error| KeyStoreError::Io(place.to_owned(), error))?;
+    let text = read_text(place).map_err(|error| KeyStoreError::Io(place.to_owned(), error))?;
     let file: KeyFile = toml::from_str(&text).map_err(|error| damaged(Box::new(error)))?;
     if unhex(&file.sha256).is_none() {
         return Err(damaged("sha256 is not 64 digits of hex".into()));

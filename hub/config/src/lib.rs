@@ -12,6 +12,7 @@
 mod decisions;
 mod keys;
 mod paths;
+mod read;
 mod settings;
 mod switch;
 mod watch;
@@ -21,6 +22,7 @@ mod write;
 pub use decisions::Decisions;
 pub use keys::{KeyFile, KeyStore, KeyStoreError, Keys, NewKey};
 pub use paths::{Home, HomeError, env};
+pub use read::read_text;
 pub use settings::{ConfigError, PathSettings, Settings, TimeoutRule};
 pub use switch::SwitchFile;
 pub use watch::watch;

@@ -237,6 +237,7 @@ impl Actor {
         let now = self.now();
         if disabled && !self.gate.snapshot().disabled {
             self.gate.disable(now);
+            self.cancel_ended();
             self.owner("disable", "file", json!({}));
         } else if !disabled && self.gate.snapshot().disabled {
             self.gate.enable();
@@ -254,6 +255,7 @@ impl Actor {
             }
             Urgent::Kill { which, reason, by, reply } => {
                 let ended = self.gate.kill(now, reason, &which);
+                self.cancel_ended();
                 self.owner("kill", by, json!({ "grants": ended }));
                 self.apply();
                 let _ = reply.send(ended);
@@ -261,6 +263,7 @@ impl Actor {
             Urgent::Disable { by, reply } => {
                 let ended = self.gate.snapshot().grants.len();
                 self.gate.disable(now);
+                self.cancel_ended();
                 self.owner("disable", by, json!({ "grants": ended }));
                 self.apply();
                 let _ = reply.send(ended);
@@ -274,8 +277,9 @@ impl Actor {
             Urgent::SwitchChanged => self.look_at_the_switch(),
             Urgent::Away => self.gate.away(now),
             Urgent::Revoke(key) => {
-                self.owner("revoke", "keys", json!({ "key": key }));
                 self.gate.revoke(now, &key);
+                self.cancel_ended();
+                self.owner("revoke", "keys", json!({ "key": key }));
             }
             Urgent::SetRules(rules) => self.gate.set_rules(now, rules),
             Urgent::Abandon(request) => self.gate.abandon(now, request),
@@ -614,6 +618,20 @@ impl Actor {
 
     // Effects.
 
+    /// Calls of grants that ended stop, and browsers hear of it, before a line is written: a disk can be slow.
+    fn cancel_ended(&mut self) {
+        let live: Vec<GrantLabel> =
+            self.gate.snapshot().grants.into_iter().map(|grant| grant.label).collect();
+        self.cancellations.retain(|label, cancel| {
+            let lives = live.contains(label);
+            if !lives {
+                cancel.cancel();
+            }
+            lives
+        });
+        self.push();
+    }
+
     fn apply(&mut self) {
         loop {
             let effects = self.gate.take_effects();
@@ -621,12 +639,8 @@ impl Actor {
                 return;
             }
             // Whatever ended stops before anybody is told anything else.
-            for effect in &effects {
-                if let Effect::Ended(grant, _) = effect
-                    && let Some(cancel) = self.cancellations.remove(&grant.label)
-                {
-                    cancel.cancel();
-                }
+            if effects.iter().any(|effect| matches!(effect, Effect::Ended(..))) {
+                self.cancel_ended();
             }
             for effect in effects {
                 self.effect(effect);

@@ -159,6 +159,28 @@ async fn a_kill_reaches_a_call_that_runs() {
     assert_eq!(code(permit.check()), ErrorCode::GrantEnded);
 }
 
+/// A disk can be slow: whoever ends a grant does not wait for the line about it.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_cancelled_before_the_line_about_its_end_is_written() {
+    for ending in 0..3 {
+        let scene = Scene::new();
+        let id = scene.grant().await;
+        let permit = scene.admit(Some(&id), &tool("click_element")).await.unwrap();
+        scene.fakes.audit.watch(permit.cancelled());
+        match ending {
+            0 => drop(scene.hub.kill(Which::All, EndReason::Killed, "page").await),
+            1 => drop(scene.hub.disable("page").await),
+            _ => {
+                scene.fakes.switch.set(true);
+                scene.hub.switch_changed();
+                permit.cancelled().cancelled().await;
+            }
+        }
+        assert_eq!(scene.fakes.audit.while_running(), Vec::<&str>::new(), "{ending}");
+        assert_eq!(scene.fakes.audit.of("end").len(), 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_file_alone_stops_a_call_before_its_next_send_and_ends_every_grant_within_two_seconds() {
     let scene = Scene::new();

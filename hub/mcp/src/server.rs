@@ -213,11 +213,15 @@ impl ServerHandler for PathServer {
     fn get_info(&self) -> ServerConfig {
         let path = self.capability.path();
         let name = format!("consentry-{path}");
-        let instructions = format!(
-            "{} Call request_control first; the owner of the machine answers a dialog on their screen. {}",
-            self.capability.instructions(),
-            envelope::ABOUT
-        );
+        let first = if self.consent {
+            format!(
+                "{} Call request_control first; the owner of the machine answers a dialog on their screen.",
+                self.capability.instructions()
+            )
+        } else {
+            "Works in a scratch browser, in which there is nothing of the owner's. Call request_control first; it is granted without a dialog.".to_owned()
+        };
+        let instructions = format!("{first} {}", envelope::ABOUT);
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(name, env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions)

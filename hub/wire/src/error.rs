@@ -44,7 +44,7 @@ error_codes! {
     /// The owner said no.
     Rejected = "rejected", "the owner declined; ask again only with a better reason";
     /// Nobody answered in time.
-    TimedOut = "timed_out", "nobody answered the dialog; try when the owner is at the machine";
+    TimedOut = "timed_out", "try when the owner is at the machine";
     /// The owner wants quiet on this path for a while.
     Cooldown = "cooldown", "wait, then ask again";
     /// This key was denied too often lately.

@@ -18,8 +18,11 @@ pub struct Origin {
     named: bool,
 }
 
+/// No host that can be looked up has a longer name.
+const LONGEST_HOST: usize = 253;
+
 impl Origin {
-    /// The origin of an address; `None` for anything but http and https.
+    /// The origin of an address; `None` for anything but http and https, and for a name that no host can have.
     pub fn of(url: &Url) -> Option<Self> {
         let https = match url.scheme() {
             "https" => true,
@@ -30,6 +33,9 @@ impl Origin {
         let named = matches!(&host, Host::Domain(name) if !is_localhost(name));
         // A trailing dot names the same host.
         let host = host.to_string().trim_end_matches('.').to_owned();
+        if host.len() > LONGEST_HOST {
+            return None;
+        }
         Some(Self { https, host, port: url.port_or_known_default()?, named })
     }
 

@@ -89,6 +89,14 @@ impl Chromium {
             ])
             .arg(prefixed("--user-data-dir=", &profile))
             .args(&options.args);
+        // What it keeps beside its profile, such as crash reports, goes with the profile.
+        for (variable, folder) in
+            [("TMPDIR", "tmp"), ("XDG_CONFIG_HOME", "config"), ("XDG_CACHE_HOME", "cache")]
+        {
+            let folder = profile.join(folder);
+            std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+            command.env(variable, folder);
+        }
         if options.headless {
             command.arg("--headless=new").env_remove("DISPLAY");
         } else if let Some(display) = &options.display {

@@ -9,6 +9,7 @@ use consentry_core::{
     Audit, AuditError, Clock, Dialog, DialogReport, KillSwitch, Memory, Notifier, Ports, Record, Weight,
 };
 use consentry_gate::{Answer, EndReason, GrantView, Moment, Now, Remembered, Shown};
+use tokio_util::sync::CancellationToken;
 
 /// Everything that a core needs, made of memory.
 #[derive(Debug, Clone, Default)]
@@ -103,6 +104,8 @@ impl Dialog for FakeOwner {
 pub struct FakeAudit {
     lines: Mutex<Vec<Record>>,
     broken: AtomicBool,
+    /// The kinds of lines that were written while this call was still allowed to run.
+    while_running: Mutex<(Option<CancellationToken>, Vec<&'static str>)>,
 }
 
 impl FakeAudit {
@@ -116,6 +119,16 @@ impl FakeAudit {
         self.lines().into_iter().filter(|record| record.kind == kind).collect()
     }
 
+    /// Notes from now on which lines are written before a call is cancelled.
+    pub fn watch(&self, call: &CancellationToken) {
+        *lock(&self.while_running) = (Some(call.clone()), Vec::new());
+    }
+
+    /// The kinds of those lines.
+    pub fn while_running(&self) -> Vec<&'static str> {
+        lock(&self.while_running).1.clone()
+    }
+
     /// Makes it fail, or work again.
     pub fn set_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
@@ -126,6 +139,10 @@ impl Audit for FakeAudit {
     fn append(&self, record: Record, _weight: Weight) -> Result<u64, AuditError> {
         if self.broken.load(Ordering::SeqCst) {
             return Err(AuditError(Box::new(std::io::Error::from(std::io::ErrorKind::StorageFull))));
+        }
+        let mut watched = lock(&self.while_running);
+        if watched.0.as_ref().is_some_and(|call| !call.is_cancelled()) {
+            watched.1.push(record.kind);
         }
         let mut lines = lock(&self.lines);
         lines.push(record);

@@ -1,6 +1,6 @@
 //! `consentry connect`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
@@ -54,6 +54,7 @@ impl Connect {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let home = Home::from_env()?;
         home.create()?;
+        built(&self.path)?;
         let port = mcp_port(&home)?;
         let name =
             self.client.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -66,6 +67,10 @@ impl Connect {
             }
             return Ok(exit::code(exit::OK));
         }
+        // Whatever can fail fails before the old key is replaced: a client that works keeps working.
+        self.recipe(port, KEY_HERE)?
+            .prepare()
+            .with_context(|| format!("{name} is not connected, and nothing was changed"))?;
         let store = KeyStore(home.keys());
         let key_name: consentry_gate::KeyName = name.parse()?;
         let exists = store.list()?.iter().any(|(known, _)| *known == key_name);
@@ -178,7 +183,57 @@ impl Recipe {
         }
     }
 
+    /// Everything of [`Recipe::apply`] that can go wrong, without doing it. Gives what is to be written where.
+    fn prepare(&self) -> anyhow::Result<Option<(&Path, String)>> {
+        match self {
+            Recipe::Run(words) => {
+                let program = words.first().context("nothing to run")?;
+                Command::new(program)
+                    .arg("--version")
+                    .output()
+                    .with_context(|| format!("cannot run {program}: is it installed?"))?;
+                Ok(None)
+            }
+            Recipe::Json { file, below, entry } => {
+                let old = read_or_empty(file)?;
+                let mut whole: Value = if old.trim().is_empty() {
+                    json!({})
+                } else {
+                    serde_json::from_str(&old).with_context(|| {
+                        format!(
+                            "{} is no JSON that can be merged into (comments are not JSON)",
+                            file.display()
+                        )
+                    })?
+                };
+                let place =
+                    whole.as_object_mut().with_context(|| format!("{} holds no object", file.display()))?;
+                let servers = place.entry(*below).or_insert_with(|| json!({}));
+                let servers = servers
+                    .as_object_mut()
+                    .with_context(|| format!("{below} in {} is no object", file.display()))?;
+                servers.extend(entry.as_object().cloned().unwrap_or_default());
+                Ok(Some((file, serde_json::to_string_pretty(&whole)? + "\n")))
+            }
+            Recipe::Toml { file, table } => {
+                let old = read_or_empty(file)?;
+                let mut whole: toml::Table =
+                    toml::from_str(&old).with_context(|| format!("{} is no TOML", file.display()))?;
+                for (name, value) in table {
+                    match (whole.get_mut(name), value) {
+                        (Some(toml::Value::Table(old)), toml::Value::Table(new)) => old.extend(new.clone()),
+                        _ => drop(whole.insert(name.clone(), value.clone())),
+                    }
+                }
+                Ok(Some((file, toml::to_string(&whole)?)))
+            }
+        }
+    }
+
     fn apply(&self) -> anyhow::Result<()> {
+        if let Some((file, text)) = self.prepare()? {
+            return write(file, &text);
+        }
         match self {
             Recipe::Run(words) => {
                 let (program, arguments) = words.split_first().context("nothing to run")?;
@@ -196,41 +251,13 @@ impl Recipe {
                 }
                 Ok(())
             }
-            Recipe::Json { file, below, entry } => {
-                let old = read_or_empty(file)?;
-                let mut whole: Value = if old.trim().is_empty() {
-                    json!({})
-                } else {
-                    serde_json::from_str(&old)
-                        .with_context(|| format!("{} is no JSON that can be merged into", file.display()))?
-                };
-                let place =
-                    whole.as_object_mut().with_context(|| format!("{} holds no object", file.display()))?;
-                let servers = place.entry(*below).or_insert_with(|| json!({}));
-                let servers = servers
-                    .as_object_mut()
-                    .with_context(|| format!("{below} in {} is no object", file.display()))?;
-                servers.extend(entry.as_object().cloned().unwrap_or_default());
-                write(file, &(serde_json::to_string_pretty(&whole)? + "\n"))
-            }
-            Recipe::Toml { file, table } => {
-                let old = read_or_empty(file)?;
-                let mut whole: toml::Table =
-                    toml::from_str(&old).with_context(|| format!("{} is no TOML", file.display()))?;
-                for (name, value) in table {
-                    match (whole.get_mut(name), value) {
-                        (Some(toml::Value::Table(old)), toml::Value::Table(new)) => old.extend(new.clone()),
-                        _ => drop(whole.insert(name.clone(), value.clone())),
-                    }
-                }
-                write(file, &toml::to_string(&whole)?)
-            }
+            Recipe::Json { .. } | Recipe::Toml { .. } => Ok(()),
         }
     }
 }
 
 /// The file holds a key from then on, so it is this user's alone.
-fn write(file: &std::path::Path, text: &str) -> anyhow::Result<()> {
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -239,7 +266,7 @@ fn write(file: &std::path::Path, text: &str) -> anyhow::Result<()> {
     write_private(file, text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn read_or_empty(file: &std::path::Path) -> anyhow::Result<String> {
+fn read_or_empty(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -255,10 +282,20 @@ fn user_home() -> anyhow::Result<PathBuf> {
 /// What the client has to start `consentry stdio` with.
 fn environment(key: &str) -> Value {
     let mut environment = json!({ env::KEY: key });
-    if let Some(home) = std::env::var(env::HOME).ok().filter(|home| !home.is_empty()) {
-        environment[env::HOME] = json!(home);
+    // Whole, for the client runs it in a folder of its own choice.
+    if let Some(home) = std::env::var_os(env::HOME).filter(|home| !home.is_empty()) {
+        environment[env::HOME] = json!(std::path::absolute(&home).unwrap_or_else(|_| home.into()));
     }
     environment
+}
+
+/// Refuses a path that this version does not have.
+pub(crate) fn built(path: &PathName) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        *path == PathName::browser(),
+        "there is no {path} path in this version; allowed: browser"
+    );
+    Ok(())
 }
 
 /// The port that clients are told, as it is written.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Output, block_on, say};
 use crate::client::Client;
+use crate::serve::Configuration;
 use crate::{embedded, exit};
 
 /// Says what is wrong and the command that mends it
@@ -123,6 +124,19 @@ fn keys(home: &Home) -> Finding {
             bad("keys", "there are none, so no agent can ask", "consentry connect claude-code --apply")
         }
         Ok((keys, _)) => {
+            let approved = Configuration::load(home).and_then(|configuration| configuration.keys(home));
+            let waiting: Vec<String> = approved
+                .map(|ring| {
+                    ring.0.into_iter().filter(|key| !key.approved).map(|key| key.name.to_string()).collect()
+                })
+                .unwrap_or_default();
+            if !waiting.is_empty() {
+                return bad(
+                    "keys",
+                    format!("{}: not approved, so they open nothing", waiting.join(", ")),
+                    "click Allow in the dialog that a starting hub shows, or `consentry key revoke NAME`",
+                );
+            }
             good("keys", keys.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", "))
         }
         Err(error) => bad("keys", error.to_string(), "make the folder readable for you alone"),

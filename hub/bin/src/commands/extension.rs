@@ -1,13 +1,15 @@
 //! `consentry extension`
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use consentry_config::Home;
 use consentry_policies::hosts::{self, Change, Entry, Force, Host, Platform, Reach};
 use consentry_wire::socket::files;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::{Output, say};
@@ -60,18 +62,24 @@ impl Extension {
         home.create()?;
         match self {
             Extension::Register(command) => {
-                let lines = if command.remove {
+                let registered = if command.remove {
                     unregister(&home, &command.user_data_dir)?
                 } else {
                     register(&home, &command.user_data_dir)?
                 };
                 if command.output.json {
-                    say(json!(lines));
+                    say(json!(registered));
+                } else if registered.is_empty() && !command.remove {
+                    say(
+                        "No browser was found; start one once, then run `consentry extension register` again",
+                    );
                 } else {
-                    for line in lines {
+                    for line in &registered {
                         say(line);
                     }
                 }
+                let nothing = registered.is_empty() && !command.remove;
+                return Ok(exit::code(if nothing { exit::ATTENTION } else { outcome(&registered) }));
             }
             Extension::Path(command) => {
                 let (folder, changed) = embedded::write_copy(&home)?;
@@ -97,55 +105,82 @@ impl Extension {
     }
 }
 
-/// Puts the relay into the state folder and registers it. One line for each browser.
-pub(crate) fn register(home: &Home, user_data_dirs: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+/// What became of one browser's registration.
+#[derive(Debug, Serialize)]
+pub(crate) struct Registered {
+    /// The browser's name, or the folder that was named.
+    browser: String,
+    /// `registered`, `unregistered`, `as it was` or `failed`.
+    outcome: &'static str,
+    /// Why it failed, or what has to be known about this browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl fmt::Display for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.browser, self.outcome)?;
+        self.detail.as_ref().map_or(Ok(()), |detail| write!(f, " ({detail})"))
+    }
+}
+
+/// The exit code: it needs attention where a browser could not be registered.
+pub(crate) fn outcome(registered: &[Registered]) -> u8 {
+    if registered.iter().any(|one| one.outcome == FAILED) { exit::ATTENTION } else { exit::OK }
+}
+
+const FAILED: &str = "failed";
+
+/// Puts the relay into the state folder and registers it.
+pub(crate) fn register(home: &Home, user_data_dirs: &[PathBuf]) -> anyhow::Result<Vec<Registered>> {
+    for folder in user_data_dirs {
+        ensure!(folder.is_dir(), "there is no folder {}: start that browser once first", folder.display());
+    }
     let relay = install_relay(home)?;
     let host = host(home, &relay)?;
-    let mut lines = Vec::new();
+    let mut all = Vec::new();
     if let Some(user) = user_home() {
-        for entry in hosts::install(&user, Platform::CURRENT, &host, Force::No) {
-            lines.push(describe(&entry));
-        }
+        all.extend(hosts::install(&user, Platform::CURRENT, &host, Force::No).iter().map(describe));
     }
     for folder in user_data_dirs {
         let place = hosts::custom_folder(folder);
         let change = host
             .install(&place, Force::No)
             .with_context(|| format!("cannot register in {}", place.display()))?;
-        lines.push(format!("{}: {}", place.display(), word(&change)));
+        all.push(custom(&place, &change));
     }
-    if lines.is_empty() {
-        lines.push(
-            "no browser was found; start one once, then run `consentry extension register` again".into(),
-        );
-    }
-    Ok(lines)
+    Ok(all)
 }
 
-fn unregister(home: &Home, user_data_dirs: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+fn unregister(home: &Home, user_data_dirs: &[PathBuf]) -> anyhow::Result<Vec<Registered>> {
     let host = host(home, &home.bin().join(files::RELAY))?;
-    let mut lines = Vec::new();
+    let mut all = Vec::new();
     if let Some(user) = user_home() {
-        lines.extend(hosts::remove(&user, Platform::CURRENT, &host, Force::No).iter().map(describe));
+        all.extend(hosts::remove(&user, Platform::CURRENT, &host, Force::No).iter().map(describe));
     }
     for folder in user_data_dirs {
         let place = hosts::custom_folder(folder);
         let change = host
             .remove(&place, Force::No)
             .with_context(|| format!("cannot unregister in {}", place.display()))?;
-        lines.push(format!("{}: {}", place.display(), word(&change)));
+        all.push(custom(&place, &change));
     }
-    Ok(lines)
+    Ok(all)
 }
 
-fn describe(entry: &Entry<Change>) -> String {
-    let what = match &entry.outcome {
-        Ok(change) => word(change).to_owned(),
-        Err(error) => format!("failed: {error}"),
+fn custom(place: &Path, change: &Change) -> Registered {
+    Registered { browser: place.display().to_string(), outcome: word(change), detail: None }
+}
+
+fn describe(entry: &Entry<Change>) -> Registered {
+    let browser = entry.browser.name().to_string();
+    let note = match entry.browser.reach() {
+        Reach::Always => None,
+        Reach::Perhaps(why) | Reach::Never(why) => Some(why.to_string()),
     };
-    match entry.browser.reach() {
-        Reach::Always => format!("{}: {what}", entry.browser.name()),
-        Reach::Perhaps(why) | Reach::Never(why) => format!("{}: {what} ({why})", entry.browser.name()),
+    match &entry.outcome {
+        Ok(change) => Registered { browser, outcome: word(change), detail: note },
+        Err(error) => Registered { browser, outcome: FAILED, detail: Some(error.to_string()) },
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::cli::{Output, say};
 use crate::exit;
+use crate::serve::Configuration;
 
 /// Adds, lists, revokes and rotates keys
 #[derive(Debug, Subcommand)]
@@ -55,7 +56,10 @@ impl Key {
         home.create()?;
         let store = KeyStore(home.keys());
         match self {
-            Key::Add { name, path, output } => show(&store.add(name, path)?, output),
+            Key::Add { name, path, output } => {
+                path.as_ref().map_or(Ok(()), super::connect::built)?;
+                show(&store.add(name, path)?, output);
+            }
             Key::Rotate { name, output } => show(&store.rotate(name)?, output),
             Key::Revoke { name, output } => {
                 store.revoke(&name)?;
@@ -67,10 +71,15 @@ impl Key {
             }
             Key::List(ListKeys { output }) => {
                 let keys = store.list()?;
+                let ring = Configuration::load(&home).and_then(|configuration| configuration.keys(&home));
+                let ring = ring.map(|ring| ring.0).unwrap_or_default();
+                let approved = |name: &KeyName| ring.iter().any(|key| key.name == *name && key.approved);
                 if output.json {
-                    let rows = keys.iter().map(
-                        |(name, file)| json!({ "name": name, "path": file.path, "created": file.created }),
-                    );
+                    let rows = keys.iter().map(|(name, file)| {
+                        json!({
+                            "name": name, "path": file.path, "created": file.created, "approved": approved(name),
+                        })
+                    });
                     say(json!(rows.collect::<Vec<_>>()));
                 } else if keys.is_empty() {
                     say(
@@ -82,7 +91,8 @@ impl Key {
                             || "every path, from this machine".to_owned(),
                             |path| format!("the {path} path"),
                         );
-                        say(format!("{name}: {opens}, made {}", file.created));
+                        let waits = if approved(&name) { "" } else { "; not approved: it opens nothing yet" };
+                        say(format!("{name}: {opens}, made {}{waits}", file.created));
                     }
                 }
             }

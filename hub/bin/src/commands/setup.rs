@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
-use consentry_config::{Home, write_private};
+use consentry_config::{Home, Settings, write_private};
+use consentry_wire::PathName;
 use serde_json::json;
 
 use crate::cli::{Output, say};
@@ -13,12 +14,12 @@ use crate::{embedded, exit};
 /// Prepares the state folder, a first configuration and the extension. Again and again without harm
 #[derive(Debug, Args)]
 pub(crate) struct Setup {
-    /// Port for agents, kept from then on
-    #[arg(long, default_value_t = 7311)]
-    mcp_port: u16,
-    /// Port for the status page and the extension, kept from then on
-    #[arg(long, default_value_t = 7312)]
-    control_port: u16,
+    /// Port for agents, 1024 to 65535, kept from then on; 7311 if not given
+    #[arg(long)]
+    mcp_port: Option<u16>,
+    /// Port for the status page and the extension, 1024 to 65535, kept from then on; 7312 if not given
+    #[arg(long)]
+    control_port: Option<u16>,
     #[command(flatten)]
     output: Output,
 }
@@ -30,9 +31,25 @@ impl Setup {
         let config = home.config();
         let fresh = !config.exists();
         if fresh {
-            let text = first_configuration(self.mcp_port, self.control_port);
+            let text = first_configuration(self.mcp_port.unwrap_or(7311), self.control_port.unwrap_or(7312));
+            Settings::parse(&text, "this machine", &[PathName::browser()])?;
             write_private(&config, text.as_bytes())
                 .with_context(|| format!("cannot write {}", config.display()))?;
+        } else {
+            let text = std::fs::read_to_string(&config)
+                .with_context(|| format!("cannot read {}", config.display()))?;
+            let settings = Settings::parse(&text, "this machine", &[PathName::browser()])
+                .with_context(|| config.display().to_string())?;
+            for (option, asked, kept) in [
+                ("--mcp-port", self.mcp_port, settings.ports.mcp),
+                ("--control-port", self.control_port, settings.ports.control),
+            ] {
+                ensure!(
+                    asked.is_none_or(|asked| asked == kept),
+                    "{option}: {} has {kept} already; change it there",
+                    config.display()
+                );
+            }
         }
         embedded::ensure_token(&home)?;
         let id = embedded::key(&home)?.id().to_string();
@@ -43,7 +60,7 @@ impl Setup {
                 "home": home.path(), "config": config, "new_config": fresh, "extension_id": id,
                 "extension": extension, "registered": hosts,
             }));
-            return Ok(exit::code(exit::OK));
+            return Ok(exit::code(super::extension::outcome(&hosts)));
         }
         say(format!("State folder:  {}", home.path().display()));
         say(format!("Configuration: {}{}", config.display(), if fresh { " (new)" } else { "" }));
@@ -51,13 +68,13 @@ impl Setup {
             Some(folder) => say(format!("Extension:     {} (id {id})", folder.display())),
             None => say("Extension:     not in this build; `cargo xtask build` makes one that carries it"),
         }
-        for line in &hosts {
-            say(format!("Browser:       {line}"));
+        for registered in &hosts {
+            say(format!("Browser:       {registered}"));
         }
         say(
             "\nNext:\n  1. consentry serve\n  2. In Chrome: chrome://extensions, Developer mode, Load unpacked, the extension's folder above\n  3. consentry connect claude-code --apply",
         );
-        Ok(exit::code(exit::OK))
+        Ok(exit::code(super::extension::outcome(&hosts)))
     }
 }
 

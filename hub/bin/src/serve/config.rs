@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use consentry_config::{Home, KeyFile, KeyStore, Settings, write_private};
+use consentry_config::{Home, KeyFile, KeyStore, Settings, read_text, write_private};
 use consentry_core::{Capability, KeyRing};
 use consentry_gate::KeyName;
 use consentry_mcp::{PathServer, Paths};
@@ -41,6 +41,8 @@ struct State {
     error: Option<String>,
     /// What waits for the owner's click.
     waiting: Vec<String>,
+    /// The owner has said no to it, and is not asked again before it changes or the hub starts anew.
+    declined: bool,
 }
 
 /// What the owner has clicked for.
@@ -70,7 +72,7 @@ impl Configuration {
         let written = read_settings(home)?;
         let approved = read_approved(home)?;
         let in_force = written.tighten(&approved.settings);
-        let state = State { in_force, written, approved, error: None, waiting: Vec::new() };
+        let state = State { in_force, written, approved, error: None, waiting: Vec::new(), declined: false };
         Ok(Self { state: Mutex::new(state) })
     }
 
@@ -92,8 +94,15 @@ impl Configuration {
     /// What is wrong with the file, what waits for a click, and what is looser than the defaults.
     pub(crate) fn warnings(&self) -> (Option<String>, Vec<String>, Vec<String>) {
         let state = self.lock();
+        let waiting = state.waiting.iter().map(|change| {
+            if state.declined {
+                format!("{change} (you said no; the next start of the hub asks again)")
+            } else {
+                change.clone()
+            }
+        });
         let loose = state.in_force.looser_than_default().into_iter().map(|weakening| weakening.0).collect();
-        (state.error.clone(), state.waiting.clone(), loose)
+        (state.error.clone(), waiting.collect(), loose)
     }
 
     /// Reads the file again; whole, or not at all.
@@ -218,12 +227,12 @@ fn read_policy() -> anyhow::Result<Option<(PathBuf, String)>> {
     if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
         anyhow::bail!("{} must belong to root and be writable by root alone", place.display());
     }
-    let text = std::fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
+    let text = read_text(&place).with_context(|| format!("cannot read {}", place.display()))?;
     Ok(Some((place, text)))
 }
 
 fn read_or_empty(path: &Path) -> anyhow::Result<String> {
-    match std::fs::read_to_string(path) {
+    match read_text(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -277,6 +286,7 @@ pub(crate) async fn follow(
         Err(_) => (None, None),
     };
     let (_keys_watcher, mut key_changes) = keys.map_or((None, None), |(w, c)| (Some(w), Some(c)));
+    let mut live = running.hub.live();
     let mut asking = None;
     let mut asked = None;
     let mut times = 0;
@@ -284,9 +294,15 @@ pub(crate) async fn follow(
     loop {
         apply(&running, &capabilities, &paths);
         let proposal = running.configuration.propose(&home);
+        let disabled = live.borrow_and_update().disabled;
         let due = again.is_some_and(|at| tokio::time::Instant::now() >= at);
-        if asked.as_ref() != Some(&proposal) || due {
+        if disabled {
+            // Nothing is asked now. As soon as it is enabled, as if for the first time.
+            running.configuration.lock().waiting.clone_from(&proposal.changes);
+            (asked, asking, again) = (None, None, None);
+        } else if asked.as_ref() != Some(&proposal) || due {
             // What was shown is no longer what would hold, or nobody saw it: a dialog has to say it.
+            running.configuration.lock().declined = false;
             times = if due && asked.as_ref() == Some(&proposal) { times + 1 } else { 1 };
             again = None;
             running.configuration.lock().waiting.clone_from(&proposal.changes);
@@ -307,10 +323,13 @@ pub(crate) async fn follow(
             _ = next(&mut key_changes) => tokio::time::sleep(SETTLE).await,
             answer = wait_for(&mut asking) => {
                 asking = None;
+                running.configuration.lock().declined = answer == Approval::Declined;
+                running.hub.touch();
                 if answer == Approval::Unanswered && times < ASK_TIMES {
                     again = Some(tokio::time::Instant::now() + ASK_AGAIN);
                 }
             }
+            () = async { drop(live.wait_for(|live| live.disabled != disabled).await) } => {}
             () = tokio::time::sleep(SWEEP) => {}
         }
     }
