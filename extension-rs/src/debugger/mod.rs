@@ -345,8 +345,12 @@ impl Debugger {
 
     /// The tab's own document is one that no event told of.
     async fn look_again(self: &Rc<Self>, tab: u32) {
+        let commits = self.guard.borrow().commits(tab);
         // A tab that is gone, or another document meanwhile, has an event of its own.
         let Ok(tree) = chrome::settle(send(tab, None, "Page.getFrameTree", &json!({}))).await else { return };
+        if self.guard.borrow().commits(tab) != commits {
+            return;
+        }
         let tree: Value = serde_json::from_str(&chrome::to_json(&tree)).unwrap_or_default();
         let source = Source { tab_id: Some(tab), session_id: None };
         let params = chrome::to_js(&json!({ "frame": tree["frameTree"]["frame"] }));

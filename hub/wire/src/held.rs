@@ -63,8 +63,8 @@ pub enum Verdict {
     Pass,
     /// It is told, and this child session has to be set up.
     SetUp(String),
-    /// It is told, and it comes from a document that no event has told of: the tab's frame tree has to be asked for,
-    /// and its top frame taken as if by `Page.frameNavigated`.
+    /// It is told, and it may come from a document that no event tells of: the tab's frame tree has to be asked for,
+    /// and its top frame taken as if by `Page.frameNavigated`, unless a commit comes in between.
     LookAgain,
     /// It is not told.
     Drop,
@@ -177,6 +177,8 @@ impl HeldTab {
             }
         }
         match method {
+            // Usually the document's own event is there before the answer, which then says nothing new.
+            "Runtime.executionContextsCleared" if session.is_none() => Verdict::LookAgain,
             "Page.loadEventFired" if session.is_none() && self.unsure => Verdict::LookAgain,
             "Runtime.executionContextCreated" => self.context_created(&params["context"], ports),
             "Page.frameNavigated" if undrivable(&params["frame"], session, ports) => Verdict::LetGo,

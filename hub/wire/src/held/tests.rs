@@ -156,7 +156,7 @@ fn a_tab_without_an_address_is_held_and_shows_nothing() {
 fn a_document_that_no_event_told_of_is_asked_for_and_takes_no_command_before() {
     let mut held = held();
     let here = document("M", "L1");
-    assert_eq!(held.event(None, "Runtime.executionContextsCleared", &json!({}), PORTS), Verdict::Pass);
+    assert_eq!(held.event(None, "Runtime.executionContextsCleared", &json!({}), PORTS), Verdict::LookAgain);
     assert_eq!(evaluate(&held, "u1", &here).unwrap_err(), ErrorCode::DocumentChanged);
     let picture = send(&held, None, "Page.captureScreenshot", json!({}), Some(&here));
     assert_eq!(picture.unwrap_err(), ErrorCode::DocumentChanged);
