@@ -15,4 +15,4 @@ mod verify;
 
 pub use log::{AuditLog, Limits};
 pub use read::{Entry, of_grant, read_all, tail};
-pub use verify::{Broken, Verified, verify};
+pub use verify::{Broken, Verified, holds, verify};

@@ -90,3 +90,19 @@ pub fn verify(path: &Path) -> io::Result<Result<Verified, Broken>> {
     let (last, head) = chain.unwrap_or((0, GENESIS.to_owned()));
     Ok(Ok(Verified { lines, first, last, head }))
 }
+
+/// Whether the audit still holds the line of this hash, in the current file or the one before it.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn holds(path: &Path, line: &str) -> io::Result<bool> {
+    for file in [path.to_owned(), numbered(path, 1)] {
+        match std::fs::read_to_string(&file) {
+            Ok(text) if text.lines().any(|kept| hash(kept) == line) => return Ok(true),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}

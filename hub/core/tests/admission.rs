@@ -168,8 +168,8 @@ async fn a_call_is_cancelled_before_the_line_about_its_end_is_written() {
         let permit = scene.admit(Some(&id), &tool("click_element")).await.unwrap();
         scene.fakes.audit.watch(permit.cancelled());
         match ending {
-            0 => drop(scene.hub.kill(Which::All, EndReason::Killed, "page").await),
-            1 => drop(scene.hub.disable("page").await),
+            0 => assert_eq!(scene.hub.kill(Which::All, EndReason::Killed, "page").await.grants, 1),
+            1 => assert_eq!(scene.hub.disable("page").await.grants, 1),
             _ => {
                 scene.fakes.switch.set(true);
                 scene.hub.switch_changed();
