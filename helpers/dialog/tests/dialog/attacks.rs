@@ -1,7 +1,7 @@
 //! No key and no program answers: each attack is shown to arrive, and each is followed by a real click that
 //! answers, so that none is refused only because nothing works.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use consentry_wire::dialog::{DialogAnswer, IgnoredClick};
@@ -250,16 +250,26 @@ fn a_window_that_lets_clicks_through_under_a_compositor_is_seen() -> anyhow::Res
 
 #[test]
 fn what_somebody_draws_on_it_is_seen_and_painted_over() -> anyhow::Result<()> {
-    for on_the_screen in [false, true] {
-        let mut scene = Scene::armed()?;
-        let attacker = scene.session.connect()?;
-        let Area { x, y, .. } = scene.dialog.area();
-        let (drawable, x, y) = if on_the_screen { (root(&attacker)?, x, y) } else { (scene.window()?, 0, 0) };
-        draw_on(&attacker, drawable, Area { x: x + 60, y: y + 60, w: 200, h: 30 })?;
-        scene.real_click()?;
-        assert_eq!(scene.dialog.ignored()?, IgnoredClick::NotSettled);
-        scene.stands_again()?;
-        scene.still_answers()?;
+    'places: for on_the_screen in [false, true] {
+        for _ in 0..5 {
+            let mut scene = Scene::armed()?;
+            let attacker = scene.session.connect()?;
+            let Area { x, y, .. } = scene.dialog.area();
+            let (drawable, x, y) =
+                if on_the_screen { (root(&attacker)?, x, y) } else { (scene.window()?, 0, 0) };
+            let began = Instant::now();
+            draw_on(&attacker, drawable, Area { x: x + 60, y: y + 60, w: 200, h: 30 })?;
+            scene.real_click()?;
+            // On a machine that was busy for so long it may have been painted over and have stood since.
+            if began.elapsed() > Duration::from_millis(500) {
+                continue;
+            }
+            assert_eq!(scene.dialog.ignored()?, IgnoredClick::NotSettled);
+            scene.stands_again()?;
+            scene.still_answers()?;
+            continue 'places;
+        }
+        anyhow::bail!("no click came within half a second of the drawing");
     }
     Ok(())
 }
