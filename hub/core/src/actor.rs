@@ -237,7 +237,7 @@ impl Actor {
         let now = self.now();
         if disabled && !self.gate.snapshot().disabled {
             self.gate.disable(now);
-            self.cancel_ended();
+            self.end_now();
             self.owner("disable", "file", json!({}));
         } else if !disabled && self.gate.snapshot().disabled {
             self.gate.enable();
@@ -255,7 +255,7 @@ impl Actor {
             }
             Urgent::Kill { which, reason, by, reply } => {
                 let ended = self.gate.kill(now, reason, &which);
-                self.cancel_ended();
+                self.end_now();
                 self.owner("kill", by, json!({ "grants": ended }));
                 self.apply();
                 let _ = reply.send(ended);
@@ -263,7 +263,7 @@ impl Actor {
             Urgent::Disable { by, reply } => {
                 let ended = self.gate.snapshot().grants.len();
                 self.gate.disable(now);
-                self.cancel_ended();
+                self.end_now();
                 self.owner("disable", by, json!({ "grants": ended }));
                 self.apply();
                 let _ = reply.send(ended);
@@ -278,7 +278,7 @@ impl Actor {
             Urgent::Away => self.gate.away(now),
             Urgent::Revoke(key) => {
                 self.gate.revoke(now, &key);
-                self.cancel_ended();
+                self.end_now();
                 self.owner("revoke", "keys", json!({ "key": key }));
             }
             Urgent::SetRules(rules) => self.gate.set_rules(now, rules),
@@ -618,7 +618,13 @@ impl Actor {
 
     // Effects.
 
-    /// Calls of grants that ended stop, and browsers hear of it, before a line is written: a disk can be slow.
+    /// Calls of grants that ended stop, and browsers hear of it, before the owner's doing is written down: a disk can be
+    /// slow.
+    fn end_now(&mut self) {
+        self.cancel_ended();
+        self.push();
+    }
+
     fn cancel_ended(&mut self) {
         let live: Vec<GrantLabel> =
             self.gate.snapshot().grants.into_iter().map(|grant| grant.label).collect();
@@ -629,7 +635,6 @@ impl Actor {
             }
             lives
         });
-        self.push();
     }
 
     fn apply(&mut self) {
@@ -639,9 +644,7 @@ impl Actor {
                 return;
             }
             // Whatever ended stops before anybody is told anything else.
-            if effects.iter().any(|effect| matches!(effect, Effect::Ended(..))) {
-                self.cancel_ended();
-            }
+            self.cancel_ended();
             for effect in effects {
                 self.effect(effect);
             }

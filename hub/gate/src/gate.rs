@@ -842,7 +842,7 @@ impl Gate {
         self.on_screen = Some(shown);
     }
 
-    /// Takes a dialog from the screen, answered as if by its owner.
+    /// Takes a dialog from the screen, with this for its answer.
     fn take_down(&mut self, now: Now, which: impl Fn(&Shown) -> bool, answer: Answer) {
         if let Some(dialog) = self.on_screen.as_ref().filter(|shown| which(shown)).map(|shown| shown.dialog) {
             self.effects.push(Effect::Withdraw(dialog));

@@ -231,29 +231,28 @@ impl Recipe {
     }
 
     fn apply(&self) -> anyhow::Result<()> {
-        if let Some((file, text)) = self.prepare()? {
-            return write(file, &text);
+        if let Recipe::Run(words) = self {
+            return run(words);
         }
-        match self {
-            Recipe::Run(words) => {
-                let (program, arguments) = words.split_first().context("nothing to run")?;
-                // A server of that name from an earlier time would be in the way.
-                if let Some(server) = arguments.get(6) {
-                    let _ = Command::new(program).args(["mcp", "remove", "--scope", "user", server]).output();
-                }
-                let output = Command::new(program)
-                    .args(arguments)
-                    .output()
-                    .with_context(|| format!("cannot run {program}: is it installed?"))?;
-                if !output.status.success() {
-                    // Its words may repeat the key, which stood on its command line.
-                    bail!("{program} failed with {}", output.status);
-                }
-                Ok(())
-            }
-            Recipe::Json { .. } | Recipe::Toml { .. } => Ok(()),
-        }
+        self.prepare()?.map_or(Ok(()), |(file, text)| write(file, &text))
     }
+}
+
+fn run(words: &[String]) -> anyhow::Result<()> {
+    let (program, arguments) = words.split_first().context("nothing to run")?;
+    // A server of that name from an earlier time would be in the way.
+    if let Some(server) = arguments.get(6) {
+        let _ = Command::new(program).args(["mcp", "remove", "--scope", "user", server]).output();
+    }
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot run {program}: is it installed?"))?;
+    if !output.status.success() {
+        // Its words may repeat the key, which stood on its command line.
+        bail!("{program} failed with {}", output.status);
+    }
+    Ok(())
 }
 
 /// The file holds a key from then on, so it is this user's alone.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Running;
 
 /// The machine's own policy.
-const POLICY: &str = "/etc/consentry/policy.toml";
+pub(crate) const POLICY: &str = "/etc/consentry/policy.toml";
 /// Changes that come together are taken together.
 const SETTLE: Duration = Duration::from_millis(150);
 /// And without any sign of one, it is looked at this often.

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::embedded;
 
-pub(crate) use config::Configuration;
+pub(crate) use config::{Configuration, POLICY};
 
 /// Says on standard output that the hub is ready, for whoever started it.
 pub(crate) type Ready = Box<dyn FnOnce(HubPorts) + Send>;
@@ -235,7 +235,8 @@ async fn listen(port: u16) -> anyhow::Result<TcpListener> {
     })
 }
 
-async fn stop_signal() -> &'static str {
+/// Waits for a signal that ends the program, and names it.
+pub(crate) async fn stop_signal() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     else {

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::embedded;
-use crate::serve::Configuration;
+use crate::serve::{Configuration, stop_signal};
 use browser::Chosen;
 
 /// What the one client is called: whoever started this program.
@@ -102,7 +102,7 @@ pub(crate) async fn run(home: Home, path: &PathName, options: Options) -> anyhow
         served = consentry_mcp::serve_stdio(server) => served.map_err(|error| anyhow!("standard input or output: {error}")),
         ended = chosen.run(hub.live(), linked) => ended,
         () = input_ended() => Ok(()),
-        () = stop_signal() => Ok(()),
+        _ = stop_signal() => Ok(()),
         _ = core.join_next() => Err(anyhow!("the core ended")),
         Some(ended) = tasks.join_next() => ended.context("a part broke").and(Err(anyhow!("a part ended"))),
     };
@@ -140,20 +140,6 @@ async fn input_ended() {
     match tokio::task::spawn_blocking(ended).await {
         Ok(Ok(_)) => tokio::time::sleep(LAST_ANSWERS).await,
         _ => std::future::pending().await,
-    }
-}
-
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-    else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
     }
 }
 

@@ -6,8 +6,7 @@ use consentry_config::Home;
 use consentry_core::{Dialog, DialogReport, Hub, Memory};
 use consentry_gate::{Answer, Remembered, Shown};
 
-/// The machine's own policy, as the running hub reads it.
-const POLICY: &str = "/etc/consentry/policy.toml";
+use crate::serve::POLICY;
 
 /// Nobody is asked under `--no-consent`, and whatever asks all the same is denied.
 pub(super) struct Nobody;
