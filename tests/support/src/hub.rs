@@ -381,23 +381,10 @@ impl ScratchHub {
         &self,
         what: &str,
         limit: Duration,
-        mut look: impl FnMut(&Value) -> Option<T>,
+        look: impl FnMut(&Value) -> Option<T>,
     ) -> anyhow::Result<T> {
-        let end = Instant::now() + limit;
-        loop {
-            let status = self.status().await?;
-            if let Some(found) = look(&status) {
-                return Ok(found);
-            }
-            if Instant::now() >= end {
-                bail!(
-                    "waited {} s in vain for {what}; status: {status}\nlog:\n{}",
-                    limit.as_secs_f32(),
-                    self.log()
-                );
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let found = until(what, limit, async || self.status().await, look).await;
+        found.with_context(|| format!("the hub said:\n{}", self.log()))
     }
 
     /// The state folder.
@@ -668,20 +655,9 @@ impl StatusPage {
         &self,
         what: &str,
         limit: Duration,
-        mut look: impl FnMut(&Value) -> Option<T>,
+        look: impl FnMut(&Value) -> Option<T>,
     ) -> anyhow::Result<T> {
-        let end = Instant::now() + limit;
-        loop {
-            let mut state = self.state().await?;
-            if let Some(found) = look(&state) {
-                return Ok(found);
-            }
-            if Instant::now() >= end {
-                state["audit"] = Value::Null;
-                bail!("waited {} s in vain for {what}; state: {state}", limit.as_secs_f32());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        until(what, limit, async || self.state().await, look).await
     }
 
     /// Posts to a path such as `/kill`, as the page does.
@@ -706,5 +682,26 @@ impl StatusPage {
     /// The address of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+/// Asks again and again until `look` finds something in the answer.
+async fn until<T>(
+    what: &str,
+    limit: Duration,
+    ask: impl AsyncFn() -> anyhow::Result<Value>,
+    mut look: impl FnMut(&Value) -> Option<T>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + limit;
+    loop {
+        let mut state = ask().await?;
+        if let Some(found) = look(&state) {
+            return Ok(found);
+        }
+        if Instant::now() >= end {
+            state["audit"] = Value::Null;
+            bail!("waited {} ms in vain for {what}: {state:#}", limit.as_millis());
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }

@@ -14,7 +14,7 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::support::attack::{Other, grab_keyboard};
-use crate::support::dialog::{Area, Dialog, LIMIT, colours, program, root, run, spec};
+use crate::support::dialog::{Area, Dialog, LIMIT, TEXT, colours, program, root, run, spec};
 use crate::support::hand::{Hand, PRIMARY, SECONDARY, WHEEL_DOWN};
 use crate::support::xsession::{XSession, XSessionOptions, wait_for};
 
@@ -224,9 +224,12 @@ fn a_long_script_can_be_read_and_is_allowed_only_after_its_end_was_seen() -> any
         wait_for("the script to scroll", LIMIT, || {
             Ok((colours(&connection, dialog.area())? != before).then_some(()))
         })?;
-        // Long since settled: it is the end of the script that is missing.
-        std::thread::sleep(Duration::from_millis(1_500));
         let (allow, reject) = (dialog.button("allow")?, dialog.button("reject")?);
+        // What denies can be clicked: it is the end of the script alone that what allows waits for.
+        let label = Area { x: i16::try_from(reject.0)? - 24, y: i16::try_from(reject.1)? - 8, w: 48, h: 16 };
+        wait_for("the dialog to be armed", LIMIT, || {
+            Ok(colours(&connection, label)?.contains_key(&TEXT).then_some(()))
+        })?;
         if lines == 4_000 {
             hand.click(reject.0, reject.1)?;
             ensure!(dialog.closed()? == DialogAnswer::Button { id: "reject".to_owned() });

@@ -7,12 +7,14 @@
 mod asking;
 mod audit;
 mod background;
+mod command_line;
 mod configuration;
 mod dialogs;
 mod ending;
 mod forbidden;
 mod links;
 mod listener;
+mod options;
 mod races;
 mod refs;
 mod secrets;
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         status_page::tests(),
         listener::tests(),
         stdio::tests(),
+        options::tests(),
+        command_line::tests(),
     ];
     let tests = stage::interleaved(tests.into_iter().flatten().collect());
     let conclusion = libtest_mimic::run(&arguments, tests);

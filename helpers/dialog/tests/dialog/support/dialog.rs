@@ -20,6 +20,8 @@ use super::xsession::{XSession, wait_for};
 
 /// No state takes longer to come about, however slow the machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// The colour of the label of a denying button that can be clicked.
+pub(crate) const TEXT: u32 = 0x1d_2524;
 /// The colour of a permitting button that can be clicked, and of one with the pointer on it.
 const ARMED: [u32; 2] = [0x1f_5956, 0x19_4a47];
 
