@@ -13,6 +13,7 @@ use crate::stage::{ASKING, Set, Test, refused, rows, tests};
 pub(crate) fn tests() -> Vec<Test> {
     tests![ASKING;
         the_page_shows_a_grant_live_and_its_kill_button_ends_it,
+        the_page_is_worked_by_keyboard_alone_and_names_all_that_can_be_worked,
         without_a_session_only_the_doors_answer,
         another_host_or_a_proxy_is_refused,
         a_write_without_the_token_is_refused,
@@ -94,6 +95,98 @@ async fn the_page_shows_a_grant_live_and_its_kill_button_ends_it(set: &mut Set) 
         ),
     )
     .await?;
+    Ok(())
+}
+
+impl Shown {
+    async fn call(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.cdp.call(Some(&self.session), method, params).await
+    }
+
+    async fn press(&self, key: &str, code: u32, text: &str) -> anyhow::Result<()> {
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let key =
+                json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+            self.call("Input.dispatchKeyEvent", key).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on by Tab until what has the focus is so.
+    async fn tab_to(&self, what: &str, is: &str) -> anyhow::Result<()> {
+        for _ in 0..60 {
+            if self.evaluate(&format!("(({is})(document.activeElement))")).await? == true {
+                return Ok(());
+            }
+            self.press("Tab", 9, "").await?;
+        }
+        anyhow::bail!("sixty presses of Tab do not lead to {what}")
+    }
+}
+
+async fn the_page_is_worked_by_keyboard_alone_and_names_all_that_can_be_worked(
+    set: &mut Set,
+) -> anyhow::Result<()> {
+    let link = set.hub.run(&["open", "--print"]).await?.stdout;
+    let page = Shown::open(link.trim()).await?;
+    let grant = set.grant("Be ended by a key.", &[]).await?;
+    page.wait(
+        "the grant",
+        &format!("document.getElementById('grants').innerText.includes('{}')", grant.label),
+    )
+    .await?;
+
+    // What a screen reader says of it.
+    page.call("Accessibility.enable", json!({})).await?;
+    let tree = page.call("Accessibility.getFullAXTree", json!({})).await?;
+    let worked = ["button", "textbox", "searchbox", "combobox", "link", "progressbar", "region"];
+    let nodes = tree["nodes"].as_array().context("nodes")?.iter().filter(|node| node["ignored"] != true);
+    let mut found = 0;
+    for node in nodes {
+        if worked.contains(&node["role"]["value"].as_str().unwrap_or_default()) {
+            found += 1;
+            ensure!(node["name"]["value"].as_str().is_some_and(|name| !name.trim().is_empty()), "{node}");
+        }
+    }
+    ensure!(found >= 8, "{found} things with a name");
+
+    // The filter, the view of one grant, and Kill.
+    page.tab_to("the filter", "at => at.id === 'filter'").await?;
+    page.call("Input.insertText", json!({ "text": "nothing like it" })).await?;
+    page.wait("no line", "document.getElementById('audit').rows.length === 0 && document.getElementById('no-audit').offsetParent !== null").await?;
+    page.evaluate("(() => { const filter = document.getElementById('filter'); filter.value = ''; filter.dispatchEvent(new Event('input')) })()").await?;
+    page.wait("the lines again", "document.getElementById('audit').rows.length > 0").await?;
+    let of_grant = format!("at => at.dataset.do === 'log' && at.textContent === '{}'", grant.label);
+    page.tab_to("the grant's label", &of_grant).await?;
+    page.press("Enter", 13, "\r").await?;
+    page.wait("the view of the grant", "document.getElementById('log').open && document.getElementById('log').innerText.includes('Be ended by a key.')").await?;
+    page.press("Escape", 27, "").await?;
+    page.wait("the view to close", "!document.getElementById('log').open").await?;
+    page.tab_to("Kill", "at => at.dataset.do === 'kill'").await?;
+    page.press("Enter", 13, "\r").await?;
+    let gone = |status: &Value| rows(status, "grants").is_empty().then_some(());
+    set.hub.wait_status("no grant", Duration::from_secs(3), gone).await?;
+    refused(grant.call("list_tabs", json!({})).await, "no_grant")?;
+
+    // Light and dark, and nothing from elsewhere.
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        page.call("Emulation.setEmulatedMedia", media).await?;
+        grounds.push(page.evaluate("getComputedStyle(document.body).backgroundColor").await?);
+    }
+    ensure!(grounds[0] != grounds[1], "{grounds:?}");
+    let elsewhere = "performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith(location.origin) && !name.startsWith('data:'))";
+    ensure!(page.evaluate(elsewhere).await? == json!([]));
+    let policy =
+        page.evaluate("fetch('/').then(answer => answer.headers.get('content-security-policy'))").await?;
+    ensure!(
+        policy
+            .as_str()
+            .is_some_and(|policy| policy.contains("default-src 'none'") && !policy.contains("unsafe")),
+        "{policy}"
+    );
     Ok(())
 }
 
